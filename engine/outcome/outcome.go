@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/tarnfs/tarn/blobstore"
+	"github.com/tarnfs/tarn/engine/kv"
 )
 
 // Outcome is one row of the table. The zero value is Internal, so that an
@@ -128,6 +129,11 @@ var sentinels = []struct {
 }{
 	{context.Canceled, Interrupted},
 	{context.DeadlineExceeded, Unreachable},
+	{kv.ErrFenced, Fenced},
+	{kv.ErrCorrupt, Damaged},
+	{kv.ErrBusy, Busy},
+	{kv.ErrConflict, Busy},
+	{kv.ErrNotExist, NotFound},
 	{blobstore.ErrCorrupt, Damaged},
 	{blobstore.ErrConflict, Moved},
 	{blobstore.ErrExists, Conflict},
