@@ -1,0 +1,84 @@
+package lake
+
+// Requests that need no open transaction; Client has one method for each.
+// Every path is absolute. The worker reads and writes nothing else.
+
+// CreateRequest makes a new, empty working catalog in WAL mode with
+// data_inlining_row_limit 0 and the table tarn_file.
+type CreateRequest struct {
+	Path     string `json:"path"`
+	DataPath string `json:"data_path"`
+	SchemaID string `json:"schema_uuid"` // UUID of schema main
+	Now      string `json:"now"`         // catalog.TimeLayout
+}
+
+// ThawRequest makes a new working catalog from a frozen one.
+type ThawRequest struct {
+	Frozen   string  `json:"frozen"`
+	Path     string  `json:"path"`
+	DataPath string  `json:"data_path"`
+	Names    []Named `json:"names"` // becomes tarn_file
+}
+
+// SniffRequest asks for the columns and rows of a dropped file.
+type SniffRequest struct {
+	Path   string `json:"path"`
+	Format Format `json:"format"`
+}
+
+// Sniffed answers SniffRequest.
+type Sniffed struct {
+	Columns []Column `json:"columns"`
+	Rows    int64    `json:"rows"`
+}
+
+// ConvertRequest writes the rows of Src as a Parquet file with exactly
+// Columns, in their order, by name (case-insensitive), with their field ids;
+// a column the source lacks becomes NULL when it is listed in Missing, else the
+// request fails. For CSV every value must fit: the first that does not is a *ValueError.
+// Dst must not exist; it is fsynced.
+type ConvertRequest struct {
+	Src     string   `json:"src"`
+	Format  Format   `json:"format"`
+	Dst     string   `json:"dst"`
+	Columns []Column `json:"columns"`
+	Missing []string `json:"missing"`
+}
+
+// Converted answers ConvertRequest and RewriteRequest.
+type Converted struct {
+	Rows  int64 `json:"rows"`
+	Bytes int64 `json:"bytes"`
+}
+
+// RewriteRequest writes the rows that data file DataFileID contributes to its
+// table at the version whose frozen catalog is given, with the table's columns
+// of that version: older or renamed columns, defaults, delete files, values
+// that live only in the path. DataDir is the folder that data_path stands for.
+// ErrUnsupported when it cannot be done exactly. Dst must not exist.
+type RewriteRequest struct {
+	Frozen     string            `json:"frozen"`
+	DataFileID int64             `json:"data_file_id"`
+	Files      map[string]string `json:"files"` // path below data_path -> absolute local file, for the data file and its delete file
+	Dst        string            `json:"dst"`
+	Codec      string            `json:"codec"` // "" = that of the stored file
+}
+
+// RowsOf is one side of a comparison: some data files of one table with their delete files.
+type RowsOf struct {
+	Frozen  string            `json:"frozen"` // frozen catalog that describes them
+	TableID int64             `json:"table_id"`
+	FileIDs []int64           `json:"file_ids"`
+	Files   map[string]string `json:"files"` // as in RewriteRequest
+}
+
+// SameRowsRequest asks whether both sides hold the same rows as multisets.
+type SameRowsRequest struct {
+	A, B RowsOf
+}
+
+// ReadFrozenRequest yields every row of a frozen catalog, table by table, each
+// in the catalog store's key order.
+type ReadFrozenRequest struct {
+	Path string `json:"path"`
+}
