@@ -84,6 +84,7 @@ type Error struct {
 	What    string
 	Next    string
 	Err     error // cause, may be nil
+	mark    bool  // Err only says which kind of error this is: callers ask for it, people do not read it
 }
 
 // New makes an Error without a cause.
@@ -94,8 +95,14 @@ func Wrap(o Outcome, what string, cause error, next string) *Error {
 	return &Error{Outcome: o, What: what, Next: next, Err: cause}
 }
 
+// Mark makes an Error that errors.Is takes for kind, a sentinel that says
+// nothing which what does not.
+func Mark(o Outcome, what string, kind error, next string) *Error {
+	return &Error{Outcome: o, What: what, Next: next, Err: kind, mark: true}
+}
+
 func (e *Error) Error() string {
-	if e.Err != nil {
+	if e.Err != nil && !e.mark {
 		return e.What + ": " + e.Err.Error()
 	}
 	return e.What
@@ -152,6 +159,16 @@ var sentinels = []struct {
 	{syscall.ETIMEDOUT, Unreachable},
 	{fs.ErrPermission, Permission},
 	{fs.ErrNotExist, NotFound},
+}
+
+// Message is err in one line for people: from the first Error in it on, without
+// what the layers around it were doing.
+func Message(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Error()
+	}
+	return err.Error()
 }
 
 // Next is the line that says what to do about err: its own, else the table's.

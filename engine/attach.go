@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// reservedAliases are names a DuckDB session already uses.
+var reservedAliases = map[string]bool{"main": true, "temp": true, "system": true, "memory": true, "pg_catalog": true, "information_schema": true}
+
+// Alias is the default name under which a repository is attached: the base
+// name of its root URL without its suffix, made an identifier.
+func Alias(rootURL string) string {
+	base := path.Base(strings.TrimRight(rootURL, "/"))
+	if i := strings.LastIndexByte(base, '.'); i > 0 {
+		base = base[:i]
+	}
+	var b strings.Builder
+	for _, r := range base {
+		switch {
+		case r >= '0' && r <= '9' && b.Len() == 0:
+			b.WriteByte('_')
+			b.WriteRune(r)
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
+			b.WriteRune(r)
+		default:
+			b.WriteByte('_')
+		}
+	}
+	name := b.String()
+	if name == "" || strings.Trim(name, "_") == "" || reservedAliases[strings.ToLower(name)] {
+		name += "_lake"
+	}
+	return name
+}
+
+// quoteSQL writes a SQL string literal.
+func quoteSQL(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// quoteName writes a SQL identifier.
+func quoteName(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+
+// globLiteral escapes what glob() would take for a pattern.
+func globLiteral(s string) string {
+	return strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(s)
+}
+
+// mountGuard stops a script whose folder is not mounted: without it DuckDB
+// would make an empty catalog in the bare mount point, or say only that a file
+// is missing.
+func mountGuard(file, url string) string {
+	dir := filepath.Dir(file)
+	return fmt.Sprintf("SET VARIABLE tarn_guard = (SELECT CASE WHEN count(*) = 0 THEN error(%s) ELSE 1 END FROM glob(%s));\n",
+		quoteSQL("not mounted: "+dir+" (to mount it: tarn mount "+url+" MOUNTPOINT)"), quoteSQL(globLiteral(file)))
+}
+
+// attachVersion is attach.sql of a version whose folder is seen at dir.
+func attachVersion(dir, url string) string {
+	alias := quoteName(Alias(url))
+	return mountGuard(filepath.Join(dir, "version.json"), url) +
+		fmt.Sprintf("ATTACH %s AS %s (READ_ONLY, DATA_PATH %s, OVERRIDE_DATA_PATH true);\nUSE %s;\n",
+			quoteSQL("ducklake:"+filepath.Join(dir, frozenName)), alias, quoteSQL(filepath.Join(dir, "data")+"/"), alias)
+}
+
+// attachNothing is attach.sql where no version is yet.
+func attachNothing(branch string) string {
+	return fmt.Sprintf("SELECT error(%s);\n", quoteSQL("branch "+branch+" has no version yet: commit and push one first"))
+}
+
+// attachWork is attach.sql of a working folder seen at dir; guard is a file
+// that exists only while the folder is there.
+func attachWork(dir, guard, url string) string {
+	alias := quoteName(Alias(url))
+	return mountGuard(guard, url) +
+		fmt.Sprintf("ATTACH %s AS %s (DATA_PATH %s, OVERRIDE_DATA_PATH true, DATA_INLINING_ROW_LIMIT 0, META_BUSY_TIMEOUT 5000);\nUSE %s;\n",
+			quoteSQL("ducklake:sqlite:"+filepath.Join(dir, "catalog", lakeName)), alias, quoteSQL(filepath.Join(dir, "data")+"/"), alias)
+}
+
+// Names of the two catalog forms.
+const (
+	frozenName = "ducklake.duckdb"
+	lakeName   = "lake.sqlite"
+)

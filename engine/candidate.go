@@ -1,0 +1,295 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tarnfs/tarn/engine/catalog"
+	"github.com/tarnfs/tarn/engine/fault"
+	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/repo"
+)
+
+// candidate is a version that a commit is about to make.
+type candidate struct {
+	parent   repo.ID
+	meta     *repo.Version
+	snapshot int64
+	content  *lake.Content
+	dataset  []byte
+	files    *repo.Files
+	changes  []string // against the base, a line each
+
+	sameDataset bool // dataset.json equals the parent's
+	sameNames   bool // the files have the names they had
+	added       []*repo.File
+	filesJSON   []byte
+}
+
+// describe says what the version will hold: step 2c's first half.
+func (c *committing) describe(ctx context.Context, base catalog.Base, snapshot int64) (*candidate, error) {
+	content, err := lake.Describe(ctx, c.tx, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	old, err := c.base.loaded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := &candidate{parent: c.base.ID(), snapshot: snapshot, content: content}
+	if v.files, err = c.files(ctx, content, old); err != nil {
+		return nil, err
+	}
+	if v.dataset, v.sameDataset, err = c.dataset(ctx, content); err != nil {
+		return nil, err
+	}
+	v.sameNames = sameNames(old.files, v.files)
+	for f := range v.files.All() {
+		if !old.files.Has(f.Path) {
+			v.added = append(v.added, f)
+		}
+	}
+	newIndex := &versionIndex{files: v.files}
+	if newIndex.dataset, err = repo.DecodeDataset(v.dataset); err != nil {
+		return nil, err
+	}
+	v.changes = diffIndexes(old, newIndex)
+	if len(v.changes) == 0 && !v.sameDataset {
+		v.changes = []string{"edit dataset.json"}
+	}
+	return v, nil
+}
+
+// files turns the catalog's files into those of files.json. What the base
+// knew of a stored file, its sha256, is carried over; new files are hashed.
+func (c *committing) files(ctx context.Context, content *lake.Content, old *versionIndex) (*repo.Files, error) {
+	dataDir := c.w.e.repo.DataDir()
+	list := filesOf(content, dataDir)
+	for i := range list {
+		var err error
+		if list[i].SHA256, err = c.sumOf(ctx, &list[i], old); err != nil {
+			return nil, err
+		}
+	}
+	return repo.NewFiles(dataDir, list)
+}
+
+// filesOf are the catalog's files in the words of files.json.
+func filesOf(content *lake.Content, dataDir string) []repo.File {
+	list := make([]repo.File, len(content.Files))
+	for i := range content.Files {
+		in, f := &content.Files[i], &list[i]
+		f.Path, f.ID, f.Rows, f.Bytes = dataDir+in.Path, in.ID, in.Rows, in.Bytes
+		if in.Kind == lake.DeleteKind {
+			f.Kind, f.DataFileID = repo.DeleteFile, in.DataFileID
+			continue
+		}
+		f.Kind, f.Schema, f.Table, f.TableID = repo.DataFile, in.Schema, in.Table, in.TableID
+		f.Logical, f.Name, f.SourceSHA256 = in.Logical, in.Name, in.SourceSHA256
+	}
+	return list
+}
+
+// sumOf is the sha256 of a stored file: known from the base, from the ledger's
+// index, or computed now. Files that DuckDB wrote are synced on the way,
+// because it never does.
+func (c *committing) sumOf(ctx context.Context, f *repo.File, old *versionIndex) (string, error) {
+	if was, ok := old.files.Get(f.Path); ok {
+		return was.SHA256, nil
+	}
+	for i := range c.stored {
+		if c.stored[i].step.StoredPath == strings.TrimPrefix(f.Path, c.w.e.repo.DataDir()) {
+			return c.stored[i].taken.SHA256, nil
+		}
+	}
+	local := c.w.localData(f.Path)
+	if err := syncFile(local); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	file, err := c.w.files("").openData(ctx, f.Path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if file.Size() != f.Bytes {
+		return "", outcome.New(outcome.Refused, fmt.Sprintf("data file %s has %d bytes, the catalog says %d", f.Path, file.Size(), f.Bytes),
+			"write the table's rows again, or drop what is on the desk: touch .reset")
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(file, 0, file.Size())); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// syncFile makes a file that another program wrote durable, with its folder.
+func syncFile(path string) error {
+	for _, p := range []string{path, filepath.Dir(path)} {
+		f, err := os.Open(p)
+		if err != nil {
+			return err
+		}
+		err = f.Sync()
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dataset is dataset.json: what people edited, with the tables and views of
+// the catalog. Equal as JSON to the parent's, it is the parent's bytes.
+func (c *committing) dataset(ctx context.Context, content *lake.Content) (b []byte, same bool, err error) {
+	edited, err := os.ReadFile(filepath.Join(c.w.MetaDir(), repo.DatasetFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		edited, err = c.w.datasetBytes(ctx, c.base)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	d, err := repo.DecodeDataset(edited)
+	if err != nil {
+		return nil, false, outcome.Wrap(outcome.Refused, "meta/dataset.json", err, "fix meta/dataset.json")
+	}
+	tables, views := datasetTables(content)
+	if b, err = repo.Merge(d, tables, views).Encode(); err != nil {
+		return nil, false, err
+	}
+	parent, err := c.w.datasetBytes(ctx, c.base)
+	if err != nil {
+		return nil, false, err
+	}
+	if same, err = repo.SameDataset(b, parent); err == nil && same {
+		b = parent
+	}
+	return b, same, err
+}
+
+func datasetTables(content *lake.Content) (tables []repo.Table, views []repo.View) {
+	for _, t := range content.Tables {
+		out := repo.Table{Schema: t.Schema, Name: t.Name, Comment: t.Comment, Rows: t.Rows}
+		for _, col := range t.Columns {
+			out.Columns = append(out.Columns, repo.Column{Name: col.Name, Type: col.Type, Nullable: col.Nullable, Comment: col.Comment})
+		}
+		tables = append(tables, out)
+	}
+	for _, v := range content.Views {
+		views = append(views, repo.View{Schema: v.Schema, Name: v.Name, SQL: v.SQL})
+	}
+	return tables, views
+}
+
+// sameNames says whether every stored file that both name is shown under the
+// same name, and the names of the others are the same, too: then no file was
+// renamed. (A replaced file keeps its stem.)
+func sameNames(a, b *repo.Files) bool {
+	names := func(x *repo.Files) []string {
+		var out []string
+		for f := range x.All() {
+			if f.Kind == repo.DataFile && f.Name != "" {
+				out = append(out, f.Schema+"/"+f.Table+"/"+Stem(f.Name))
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	return slices.Equal(names(a), names(b))
+}
+
+// freeze is step 2d: the version's folder, complete and synced, under a name
+// that nobody looks at yet.
+func (c *committing) freeze(ctx context.Context, v *candidate) error {
+	w := c.w
+	v.meta = &repo.Version{
+		ID: repo.NewID(), Author: c.author(), Message: c.message(v.changes), CreatedBy: w.e.o.Program, Number: 1,
+		DuckLake: repo.DuckLake{Version: "1.0", SnapshotID: v.snapshot, SchemaVersion: v.content.Snapshot.SchemaVersion},
+		SHA256:   map[string]string{},
+	}
+	v.meta.CreatedAt = repo.NextTime(w.e.now())
+	if c.base.meta != nil {
+		v.meta.Parents = []repo.ID{c.base.ID()}
+		v.meta.CreatedAt = repo.NextTime(w.e.now(), c.base.meta)
+		n := c.base.meta.Number
+		if n == 0 {
+			var err error
+			if n, err = w.e.repo.Number(ctx, c.base.ID()); err != nil {
+				return err
+			}
+		}
+		v.meta.Number = n + 1
+	}
+	var err error
+	if c.building, err = w.generation().Outbox().NewVersionDir(string(v.meta.ID)); err != nil {
+		return err
+	}
+	frozen := filepath.Join(c.building.Path(), repo.CatalogFile)
+	if err := c.tx.Freeze(ctx, lake.FreezeRequest{Path: frozen, DataPath: w.e.dataPath(), Snapshot: v.snapshot}); err != nil {
+		return err
+	}
+	fault.Point("commit.frozen")
+	return nil
+}
+
+// complete writes the JSON files beside the frozen catalog.
+func (c *committing) complete(v *candidate) error {
+	var files bytes.Buffer
+	if err := v.files.Encode(&files); err != nil {
+		return err
+	}
+	sum, err := hashFile(filepath.Join(c.building.Path(), repo.CatalogFile))
+	if err != nil {
+		return err
+	}
+	v.meta.SHA256[repo.CatalogFile] = sum
+	for name, b := range map[string][]byte{repo.FilesFile: files.Bytes(), repo.DatasetFile: v.dataset} {
+		h := sha256.Sum256(b)
+		v.meta.SHA256[name] = hex.EncodeToString(h[:])
+		if err := os.WriteFile(filepath.Join(c.building.Path(), name), b, 0o444); err != nil {
+			return err
+		}
+	}
+	b, err := v.meta.Encode()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(c.building.Path(), repo.VersionFile), b, 0o444)
+}
+
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// sums are the checksums the journal keeps.
+func (v *candidate) sums() map[string]string { return v.meta.SHA256 }
+
+// newSources are the stored files that this version is the first to name.
+func (v *candidate) newSources() []catalog.Source {
+	var out []catalog.Source
+	for _, f := range v.added {
+		if f.SHA256 != "" {
+			out = append(out, storedSource(f))
+		}
+	}
+	return out
+}

@@ -1,0 +1,427 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/tarnfs/tarn/engine/catalog"
+	"github.com/tarnfs/tarn/engine/kv/sqlitekv"
+	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/repo"
+	"github.com/tarnfs/tarn/engine/work"
+)
+
+// Checkout: the working catalog is made from the catalog of the branch's
+// version, and that version is remembered (writing contract, "Steps"). It is
+// filled in this order, the ledger last and by rename, because a generation
+// without a ledger counts as never checked out:
+//
+//	1. catalog/lake.sqlite   thawed, or new and empty
+//	2. meta/                 dataset.json of the version
+//	3. ledger.sqlite         every row, the counters, the base
+
+// firstCheckout fills the bare generation of a new working folder.
+func (w *Work) firstCheckout(ctx context.Context) error {
+	tip, err := w.e.BranchTarget(ctx, w.branch)
+	if err != nil {
+		return err
+	}
+	tree, err := w.e.version(ctx, tip)
+	if err != nil {
+		return err
+	}
+	return w.fill(ctx, w.folder.Current().Layout, tree, nil)
+}
+
+// fill makes desk and ledger of a generation equal to a version. unpushed are
+// the committed versions that lead to it and are carried over, oldest first.
+func (w *Work) fill(ctx context.Context, l work.Layout, tree *versionTree, unpushed []catalog.JournalEntry) error {
+	lakePath := filepath.Join(l.CatalogDir(), lakeName)
+	if err := removeLake(lakePath); err != nil { // of a checkout that was cut short
+		return err
+	}
+	if err := w.project(ctx, tree, lakePath); err != nil {
+		return err
+	}
+	if err := w.writeMeta(ctx, tree, l.MetaDir()); err != nil {
+		return err
+	}
+	return w.seedLedger(ctx, l.Dir(), lakePath, tree, unpushed)
+}
+
+// project builds a new lake.sqlite from a version: the only way in which
+// anything but a client or a commit writes one.
+func (w *Work) project(ctx context.Context, tree *versionTree, path string) error {
+	if tree.meta == nil {
+		return deskError(w.e.worker.Create(ctx, lake.CreateRequest{
+			Path: path, DataPath: w.e.dataPath(), SchemaID: uuid.NewString(), Now: w.e.now().UTC().Format(catalog.TimeLayout),
+		}))
+	}
+	ix, err := tree.loaded(ctx)
+	if err != nil {
+		return err
+	}
+	var names []lake.Named
+	for f := range ix.files.All() {
+		if f.Kind == repo.DataFile && f.Name != "" {
+			names = append(names, lake.Named{StageID: "base", DataFileID: f.ID, Name: f.Name, SHA256: f.SourceSHA256})
+		}
+	}
+	frozen, err := tree.where.localCatalog(ctx, tree.meta.ID, tree.meta.SHA256[repo.CatalogFile])
+	if err != nil {
+		return err
+	}
+	err = w.e.worker.Thaw(ctx, lake.ThawRequest{Frozen: frozen, Path: path, DataPath: w.e.dataPath(), Names: names})
+	if errors.Is(err, lake.ErrDamaged) {
+		return outcome.Wrap(outcome.Damaged, "version "+tree.meta.ID.Short()+": "+repo.CatalogFile, err, "run: tarn verify")
+	}
+	return deskError(err)
+}
+
+// seedLedger makes the catalog store of a generation.
+func (w *Work) seedLedger(ctx context.Context, dir, lakePath string, tree *versionTree, unpushed []catalog.JournalEntry) error {
+	tmp := filepath.Join(dir, ledgerName+".new")
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(tmp + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	kv, err := sqlitekv.OpenWriter(ctx, tmp, nil)
+	if err != nil {
+		return err
+	}
+	l, err := catalog.Create(ctx, kv, &catalog.Options{Log: w.log})
+	if err != nil {
+		kv.Close()
+		return err
+	}
+	err = w.adopt(ctx, l, lakePath, tree, unpushed)
+	if err == nil {
+		// Everything into the one file that is renamed.
+		err = kv.Settle(ctx)
+	}
+	if err = errors.Join(err, l.Close()); err != nil {
+		return err
+	}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := os.Remove(tmp + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Rename(tmp, filepath.Join(dir, ledgerName)); err != nil {
+		return err
+	}
+	return work.SyncDir(dir)
+}
+
+// adopt enters every row of a fresh desk into a fresh ledger.
+func (w *Work) adopt(ctx context.Context, l *catalog.Ledger, lakePath string, tree *versionTree, unpushed []catalog.JournalEntry) error {
+	tx, err := w.e.worker.Begin(ctx, lakePath, lake.ReadTx)
+	if err != nil {
+		return deskError(err)
+	}
+	defer tx.Rollback(ctx)
+	newest, err := newestSnapshot(ctx, tx)
+	if err != nil {
+		return err
+	}
+	start := catalog.Start{Base: catalog.Base{Version: string(tree.ID()), Snapshot: newest.SnapshotID}, Journal: unpushed}
+	_, err = l.Adopt(ctx, rowsOf(ctx, tx), start)
+	return deskError(err)
+}
+
+// rowsOf gives the ledger every row of a working catalog, as one transaction
+// sees it.
+func rowsOf(ctx context.Context, tx lake.Tx) catalog.RowSource {
+	return func(t *catalog.Table) iter.Seq2[catalog.Row, error] { return tx.Rows(ctx, t, lake.Where{}) }
+}
+
+// writeMeta writes meta/dataset.json as the version has it; options.toml stays
+// the user's.
+func (w *Work) writeMeta(ctx context.Context, tree *versionTree, dir string) error {
+	if err := os.MkdirAll(filepath.Join(dir, "checks"), 0o755); err != nil {
+		return err
+	}
+	b, err := w.datasetBytes(ctx, tree)
+	if err != nil {
+		return err
+	}
+	if err := work.WriteFile(filepath.Join(dir, repo.DatasetFile), b, 0o644); err != nil {
+		return err
+	}
+	options := filepath.Join(dir, "options.toml")
+	if _, err := os.Lstat(options); errors.Is(err, fs.ErrNotExist) {
+		return work.WriteFile(options, []byte(defaultOptions), 0o644)
+	}
+	return nil
+}
+
+// datasetBytes is dataset.json of a version; of the empty one, a first draft.
+func (w *Work) datasetBytes(ctx context.Context, tree *versionTree) ([]byte, error) {
+	if tree.meta != nil && tree.meta.SHA256[repo.DatasetFile] != "" {
+		return tree.readFile(ctx, repo.DatasetFile)
+	}
+	return (&repo.Dataset{Name: Alias(w.e.URL())}).Encode()
+}
+
+// dataPath is the absolute URL of <root><data_dir>, as the catalogs record it.
+func (e *Engine) dataPath() string {
+	return strings.TrimRight(e.store.URL(), "/") + "/" + e.repo.DataDir()
+}
+
+// removeLake removes a working catalog that nobody has open.
+func removeLake(path string) error {
+	for _, suffix := range []string{"-wal", "-shm", "-journal", ""} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// newestSnapshot reads the newest row of ducklake_snapshot.
+func newestSnapshot(ctx context.Context, tx lake.Tx) (catalog.SnapshotRow, error) {
+	t := catalog.Lookup("snapshot")
+	for row, err := range tx.Rows(ctx, t, lake.Where{Last: true}) {
+		if err != nil {
+			return catalog.SnapshotRow{}, deskError(err)
+		}
+		return catalog.Decode[catalog.SnapshotRow](t, row)
+	}
+	return catalog.SnapshotRow{}, outcome.New(outcome.Damaged, "catalog/lake.sqlite has no snapshot", "mount again: it is then rebuilt from the last commit; staged files stay")
+}
+
+// recover mends what a crash, or a person, has left: a desk that is missing,
+// damaged or behind the ledger is moved aside and projected anew from the last
+// commit; pending files that were not entered go back to where they were
+// staged; outbox folders that the journal does not name are removed.
+func (w *Work) recover(ctx context.Context) error {
+	base, err := w.ledger.Base(ctx)
+	if err != nil {
+		return err
+	}
+	tree, err := w.treeOf(ctx, repo.ID(base.Version))
+	if err != nil {
+		return err
+	}
+	if err := tree.Load(ctx); err != nil {
+		return err
+	}
+	w.setBase(tree)
+	if err := w.sweepOutbox(ctx); err != nil {
+		return err
+	}
+	tree = w.baseTree() // from the repository now, if it was published
+	names, err := w.checkDesk(ctx, base)
+	if errIs(err, lake.ErrDamaged, fs.ErrNotExist, errDeskBehind) {
+		w.log.WarnContext(ctx, "lake.sqlite is rebuilt from the last commit", keyBranch, w.branch, keyErr, err)
+		if err := w.rebuildDesk(ctx, tree); err != nil {
+			return err
+		}
+		names, err = w.checkDesk(ctx, base)
+	}
+	if err != nil {
+		return deskError(err)
+	}
+	entered := map[string]bool{}
+	for _, n := range names {
+		entered[n.StageID] = true
+	}
+	if _, err := w.gen.RecoverPending(func(stageID string) bool { return entered[stageID] }); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.overlay = work.NewOverlay(w.gen, tree)
+	w.mu.Unlock()
+	return w.readWaiting(ctx)
+}
+
+// openBase gives the overlay the bytes of a base file, for a copy to be changed.
+func (w *Work) openBase(f work.BaseFile) (work.Source, error) { return w.BaseOpen(w.ctx, f) }
+
+var errDeskBehind = errors.New("engine: lake.sqlite is older than the last commit")
+
+// checkDesk compares lake.sqlite with the ledger and reads its names.
+func (w *Work) checkDesk(ctx context.Context, base catalog.Base) ([]lake.Named, error) {
+	tx, err := w.e.worker.Begin(ctx, w.lakePath(), lake.ReadTx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback(ctx)
+	newest, err := newestSnapshot(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if newest.SnapshotID < base.Snapshot {
+		return nil, errDeskBehind
+	}
+	want, ok, err := w.ledger.SnapshotAt(ctx, base.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	var got *catalog.SnapshotRow
+	t := catalog.Lookup("snapshot")
+	for row, err := range tx.Rows(ctx, t, lake.Where{Equal: map[string]int64{"snapshot_id": base.Snapshot}}) {
+		if err != nil {
+			return nil, err
+		}
+		r, err := catalog.Decode[catalog.SnapshotRow](t, row)
+		if err != nil {
+			return nil, err
+		}
+		got = &r
+	}
+	switch {
+	case got == nil:
+		return nil, errDeskBehind
+	case ok && !reflect.DeepEqual(*got, want):
+		return nil, outcome.New(outcome.Damaged, fmt.Sprintf("catalog/lake.sqlite has another snapshot %d than the last commit", base.Snapshot),
+			"move catalog/lake.sqlite away and mount again: it is then rebuilt from the last commit")
+	}
+	return tx.Names(ctx)
+}
+
+// rebuildDesk moves a broken lake.sqlite to the trash and projects a new one.
+func (w *Work) rebuildDesk(ctx context.Context, tree *versionTree) error {
+	path := filepath.Join(w.gen.CatalogDir(), lakeName)
+	if err := w.folder.TrashFiles("broken working catalog", path, path+"-wal", path+"-shm", path+"-journal"); err != nil {
+		return err
+	}
+	tmp := path + ".new"
+	if err := removeLake(tmp); err != nil {
+		return err
+	}
+	if err := w.project(ctx, tree, tmp); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return work.SyncDir(w.gen.CatalogDir())
+}
+
+// treeOf opens a version of this folder: from the outbox while it waits there,
+// else from the repository.
+func (w *Work) treeOf(ctx context.Context, id repo.ID) (*versionTree, error) {
+	dir := filepath.Join(w.gen.OutboxDir(), string(id))
+	if id == "" {
+		return w.e.version(ctx, "")
+	}
+	b, err := os.ReadFile(filepath.Join(dir, repo.VersionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return w.e.version(ctx, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	meta, err := repo.DecodeVersion(b, id)
+	if err != nil {
+		return nil, err
+	}
+	return &versionTree{e: w.e, meta: meta, where: w.files(id)}, nil
+}
+
+// setBase makes a loaded version the base that tables/ and data/ show.
+func (w *Work) setBase(t *versionTree) {
+	w.mu.Lock()
+	w.base = t
+	w.mu.Unlock()
+	if o := w.Tables(); o != nil {
+		if err := o.SetBase(t); err != nil {
+			w.log.Warn("staged files over a new base", keyBranch, w.branch, keyErr, err)
+		}
+	}
+}
+
+// forward takes a working folder that holds nothing of its own to the
+// branch's tip, when others have moved the branch meanwhile.
+func (w *Work) forward(ctx context.Context) error {
+	tip, err := w.e.BranchTarget(ctx, w.branch)
+	if err != nil || tip == w.baseTree().ID() {
+		return err
+	}
+	own, err := w.HoldsWork(ctx)
+	if err != nil || own {
+		return err
+	}
+	tree, err := w.e.version(ctx, tip)
+	if err != nil {
+		return err
+	}
+	return w.switchTo(ctx, tree, nil, whyForward)
+}
+
+// Reasons that stand in the trash.
+const (
+	whyForward = "forward"
+	whyReset   = "reset"
+)
+
+// switchTo starts a new generation at a version; the one before goes to the
+// trash. Nothing of it is changed until CURRENT moves. The committed versions
+// that are carried over are copied before, so that the trash keeps its own.
+func (w *Work) switchTo(ctx context.Context, tree *versionTree, unpushed []catalog.JournalEntry, why string) error {
+	b, err := w.folder.Begin()
+	if err != nil {
+		return err
+	}
+	err = w.carry(b.Layout, unpushed)
+	if err == nil {
+		err = w.fill(ctx, b.Layout, tree, unpushed)
+	}
+	if err == nil {
+		err = w.ledger.Close()
+	}
+	if err != nil {
+		return errors.Join(err, w.folder.Discard(b))
+	}
+	if _, err := w.folder.Publish(b, why); err != nil {
+		return err
+	}
+	return w.reopen(ctx)
+}
+
+// carry links the outbox and the local data files of committed versions into a
+// new generation: both are write-once, so two names for one file are safe.
+func (w *Work) carry(to work.Layout, unpushed []catalog.JournalEntry) error {
+	for _, e := range unpushed {
+		if err := work.LinkTree(filepath.Join(w.gen.OutboxDir(), e.ID), filepath.Join(to.OutboxDir(), e.ID)); err != nil {
+			return err
+		}
+		files, err := w.outboxFiles(repo.ID(e.ID))
+		if err != nil {
+			return err
+		}
+		for f := range files.All() {
+			rel := filepath.FromSlash(f.Path[len(w.e.repo.DataDir()):])
+			err := work.LinkTree(filepath.Join(w.gen.DataDir(), rel), filepath.Join(to.DataDir(), rel))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reopen takes up the folder's current generation after it has changed.
+func (w *Work) reopen(ctx context.Context) error {
+	gen := w.folder.Current()
+	ledger, err := openLedger(ctx, gen.Dir())
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.gen, w.ledger = gen, ledger
+	w.mu.Unlock()
+	return w.recover(ctx)
+}

@@ -1,0 +1,448 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarnfs/tarn/engine/catalog"
+	"github.com/tarnfs/tarn/engine/counters"
+	"github.com/tarnfs/tarn/engine/fault"
+	"github.com/tarnfs/tarn/engine/kv"
+	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/repo"
+	"github.com/tarnfs/tarn/engine/work"
+)
+
+// commit makes a version of what the working folder holds. Everything enters
+// through lake.sqlite; the ledger copies from it.
+//
+//  1. Take the staged files: none may be open for writing. Each moves to
+//     pending/, is hashed and read; text is converted.            commit.taken, commit.converted
+//  2. One transaction on lake.sqlite, BEGIN IMMEDIATE when anything
+//     is staged:                                                  commit.begun
+//     a. refuse what must not be frozen
+//     b. data files to their place, one DuckLake snapshot         commit.adopted, commit.entered
+//     c. nothing changed? stop
+//     d. freeze into outbox/<ID>/, fsync                          commit.frozen, commit.outbox
+//     f. compare all 28 tables with the ledger; COMMIT            commit.lake
+//  3. The commit point: one Commit of the ledger.                 commit.ledger
+//  4. Nothing after it needs disk space: pending files and
+//     markers go, the new version is the base.                    commit.cleaned
+//
+// Any refusal before 2f rolls lake.sqlite back and puts every staged file back.
+func (w *Work) commit(ctx context.Context, o CommitOptions) (*CommitResult, error) {
+	opts, err := w.options()
+	if err != nil {
+		return nil, err
+	}
+	overlay := w.Tables()
+	if open := overlay.OpenWriters(); len(open) > 0 {
+		return nil, busyWriters(open)
+	}
+	var own []work.Change // a plain checkout's own, before they were staged
+	if w.plain != nil {
+		if own, err = w.plain.stage(w); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := overlay.Staged()
+	if err != nil {
+		return nil, err
+	}
+	taken, err := overlay.Take(changes)
+	if err != nil {
+		return nil, err
+	}
+	fault.Point("commit.taken")
+	c := &committing{w: w, o: o, opts: opts, taken: taken, changes: taken.Changes, base: w.baseTree()}
+	result, err := c.run(ctx)
+	if err != nil {
+		c.abandon(ctx)
+	}
+	if err != nil && !c.entered {
+		if perr := taken.PutBack(); perr != nil {
+			return nil, errors.Join(err, perr)
+		}
+		return nil, deskError(err)
+	}
+	// The files are on the desk: even when the ledger refused them, the next
+	// commit finds them there and not in staging.
+	if derr := taken.Done(w.baseTree()); derr != nil {
+		// What is left over is swept at the next take or open.
+		w.log.WarnContext(ctx, "tidying up after a commit", keyBranch, w.branch, keyErr, derr)
+	}
+	if err != nil {
+		return nil, deskError(err)
+	}
+	if w.plain != nil {
+		if err := w.plain.refresh(w, own); err != nil {
+			w.log.WarnContext(ctx, "tables of the checkout", keyErr, err)
+		}
+	}
+	fault.Point("commit.cleaned")
+	return result, nil
+}
+
+// committing is one commit under way.
+type committing struct {
+	w       *Work
+	o       CommitOptions
+	opts    WorkOptions
+	taken   *work.Taken
+	changes []work.Change
+	base    *versionTree // what the folder was at
+
+	sources   map[string]*source // by stage id
+	stored    []convertedFile    // new stored files of this commit
+	adopted   []string           // those put in place, below data/
+	tx        lake.Tx
+	building  *work.VersionDir // outbox folder that is not complete
+	published repo.ID          // outbox folder that is complete and not in the ledger
+	entered   bool             // lake.sqlite is committed: nothing may be taken back
+}
+
+func (c *committing) run(ctx context.Context) (*CommitResult, error) {
+	if err := c.readSources(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		r, err := c.attempt(ctx)
+		if !errors.Is(err, lake.ErrStale) {
+			return r, err
+		}
+		// A client committed between our look at the desk and our turn to write.
+		c.abandon(ctx)
+	}
+}
+
+func (c *committing) attempt(ctx context.Context) (*CommitResult, error) {
+	plan, st, err := c.w.planChanges(ctx, c.changes, c.sources, c.opts)
+	if err != nil {
+		return nil, err
+	}
+	if c.stored, err = c.convert(ctx, plan); err != nil {
+		return nil, err
+	}
+	fault.Point("commit.converted")
+
+	mode := lake.ReadTx
+	if !plan.Nothing() {
+		mode = lake.WriteTx
+	}
+	if c.tx, err = c.w.begin(ctx, mode); err != nil {
+		return nil, err
+	}
+	fault.Point("commit.begun")
+	base, err := c.w.ledger.Base(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.refuse(ctx, base); err != nil {
+		return nil, err
+	}
+	before, err := newestSnapshot(ctx, c.tx)
+	if err != nil {
+		return nil, err
+	}
+	snapshot := before.SnapshotID
+	if !plan.Nothing() {
+		if snapshot, err = c.enter(ctx, plan, st); err != nil {
+			return nil, err
+		}
+	}
+	clean, err := c.w.cleanSnapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := c.describe(ctx, base, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	if snapshot == clean && v.sameDataset && v.sameNames && !c.allowEmpty() {
+		return c.nothing(ctx, before.SnapshotID, clean, plan)
+	}
+	if err := c.freeze(ctx, v); err != nil {
+		return nil, err
+	}
+	if !c.allowEmpty() {
+		same, err := c.sameContent(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			return c.nothing(ctx, before.SnapshotID, clean, plan)
+		}
+	}
+	if err := c.complete(v); err != nil {
+		return nil, err
+	}
+	return c.finish(ctx, v)
+}
+
+func (c *committing) allowEmpty() bool { return c.o.AllowEmpty || c.opts.AllowEmpty }
+
+// refuse is step 2a.
+func (c *committing) refuse(ctx context.Context, base catalog.Base) error {
+	b := lake.RefuseBase{Snapshot: base.Snapshot, FileCheck: c.w.checkDataFile(ctx), Alias: Alias(c.w.e.URL())}
+	snap, ok, err := c.w.ledger.SnapshotAt(ctx, base.Snapshot)
+	if err != nil {
+		return err
+	}
+	if ok {
+		b.NextFileID = snap.NextFileID
+	}
+	return lake.Refuse(ctx, c.tx, b)
+}
+
+// enter is step 2b: data files to their place, rows, names.
+func (c *committing) enter(ctx context.Context, plan *lake.Plan, st *lake.State) (int64, error) {
+	var taken []lake.Taken
+	for i := range c.stored {
+		f := &c.stored[i]
+		if f.step.Mode != lake.Reuse {
+			if err := c.w.adopt1(ctx, f); err != nil {
+				return 0, err
+			}
+			c.adopted = append(c.adopted, f.step.StoredPath)
+		}
+		taken = append(taken, f.taken)
+	}
+	fault.Point("commit.adopted")
+	meta := lake.EnterMeta{Author: c.author(), Message: c.message(plan.Summary), Now: c.w.e.now()}
+	for d, min := range map[counters.Domain]*int64{
+		counters.SnapshotID: &meta.MinSnapshot, counters.CatalogID: &meta.MinNextCatalog, counters.FileID: &meta.MinNextFile,
+	} {
+		next, err := c.w.ledger.Next(ctx, d)
+		if err != nil {
+			return 0, err
+		}
+		*min = int64(next)
+	}
+	snapshot, err := lake.Enter(ctx, c.tx, st, plan, taken, meta)
+	if err != nil {
+		return 0, err
+	}
+	fault.Point("commit.entered")
+	return snapshot, nil
+}
+
+// nothing ends a commit that found nothing changed. Where SQL has moved the
+// desk on, its snapshot is remembered as clean; what was entered for staged
+// files is kept only if the desk was not clean before, because then it is
+// what makes the whole equal to the base.
+func (c *committing) nothing(ctx context.Context, before, clean int64, plan *lake.Plan) (*CommitResult, error) {
+	c.dropBuilding()
+	r := &CommitResult{Branch: c.w.branch, Parent: c.w.baseTree().ID()}
+	keep := before != clean || plan.NamesOnly()
+	if !keep {
+		err := c.tx.Rollback(ctx)
+		c.tx = nil
+		c.unadopt()
+		return r, err
+	}
+	newest, err := newestSnapshot(ctx, c.tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.tx.Commit(ctx); err != nil {
+		return nil, err
+	}
+	c.tx, c.entered = nil, true
+	return r, c.w.ledger.SetNote(ctx, noteClean, strconv.FormatInt(newest.SnapshotID, 10))
+}
+
+// finish is steps 2f and 3: the two commits, with nothing between them.
+func (c *committing) finish(ctx context.Context, v *candidate) (*CommitResult, error) {
+	if _, err := c.building.Publish(); err != nil {
+		return nil, err
+	}
+	c.published = v.meta.ID
+	fault.Point("commit.outbox")
+	entry := catalog.JournalEntry{
+		ID: string(v.meta.ID), Parent: string(v.parent), Snapshot: v.snapshot, SHA256: v.sums(), Message: v.meta.Message, At: v.meta.CreatedAt,
+	}
+	_, err := c.w.ledger.ImportAfter(ctx, rowsOf(ctx, c.tx), entry, func() error {
+		if err := c.tx.Commit(ctx); err != nil {
+			return err
+		}
+		c.tx, c.entered = nil, true
+		fault.Point("commit.lake")
+		return nil
+	})
+	if errors.Is(err, kv.ErrUnknown) {
+		// It may be there: the next open looks.
+		c.building, c.published = nil, ""
+	}
+	if err != nil {
+		return nil, err
+	}
+	fault.Point("commit.ledger")
+	c.building, c.published = nil, ""
+	tree, err := c.w.treeOf(ctx, v.meta.ID)
+	if err == nil {
+		err = tree.Load(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.w.setBase(tree)
+	if err := c.w.readWaiting(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.w.ledger.PutSources(ctx, v.newSources()); err != nil {
+		// An index of what is stored: without an entry bytes are stored twice, no more.
+		c.w.log.WarnContext(ctx, "index of stored files", keyErr, err)
+	}
+	if err := c.w.writeMeta(ctx, tree, c.w.MetaDir()); err != nil {
+		c.w.log.WarnContext(ctx, "meta/dataset.json", keyErr, err)
+	}
+	return &CommitResult{ID: v.meta.ID, Parent: v.parent, Branch: c.w.branch, Message: v.meta.Message, Changes: v.changes}, nil
+}
+
+// abandon rolls back whatever is open. After lake.sqlite was committed nothing
+// is taken back: the next commit finds it on the desk.
+func (c *committing) abandon(ctx context.Context) {
+	if c.tx != nil {
+		if err := c.tx.Rollback(ctx); err != nil {
+			c.w.log.WarnContext(ctx, "roll back", keyErr, err)
+		}
+		c.tx = nil
+	}
+	c.dropBuilding()
+	if !c.entered {
+		c.unadopt()
+	}
+}
+
+func (c *committing) dropBuilding() {
+	if c.building != nil {
+		if err := c.building.Discard(); err != nil {
+			c.w.log.Warn("discard a version that was not committed", keyErr, err)
+		}
+		c.building = nil
+	}
+	if c.published != "" {
+		if err := c.w.generation().Outbox().Remove(string(c.published)); err != nil {
+			c.w.log.Warn("discard a version that was not committed", keyErr, err)
+		}
+		c.published = ""
+	}
+}
+
+// unadopt removes data files of a commit that did not happen.
+func (c *committing) unadopt() {
+	for _, p := range c.adopted {
+		if err := c.w.generation().RemoveData(p); err != nil {
+			c.w.log.Warn("remove a data file that was not committed", keyPath, p, keyErr, err)
+		}
+	}
+	c.adopted = nil
+}
+
+// author says who commits.
+func (c *committing) author() string {
+	for _, a := range []string{c.o.Author, c.opts.Author, c.w.e.o.Author} {
+		if a != "" {
+			return a
+		}
+	}
+	return "unknown"
+}
+
+// message is what was asked for, else what changed.
+func (c *committing) message(changes []string) string {
+	for _, m := range []string{c.o.Message, c.opts.Message} {
+		if m = strings.TrimSpace(m); m != "" {
+			return m
+		}
+	}
+	return defaultMessage(changes)
+}
+
+// defaultMessage names what changed, the first few in full.
+func defaultMessage(changes []string) string {
+	const most = 3
+	switch n := len(changes); {
+	case n == 0:
+		return "no change"
+	case n <= most:
+		return strings.Join(changes, "; ")
+	default:
+		return strings.Join(changes[:most], "; ") + fmt.Sprintf("; and %d more", n-most)
+	}
+}
+
+// checkDataFile finds fault with a data file that SQL has written since the
+// base: missing, empty or not Parquet.
+func (w *Work) checkDataFile(ctx context.Context) func(path string) error {
+	return func(path string) error {
+		f, err := w.DataOpen(ctx, path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return checkMagic(f)
+	}
+}
+
+// noteClean names the ledger's note of the newest snapshot that is known to
+// hold what the base holds.
+const noteClean = "clean-snapshot"
+
+// cleanSnapshot is the newest snapshot known to change nothing.
+func (w *Work) cleanSnapshot(ctx context.Context) (int64, error) {
+	base, err := w.ledger.Base(ctx)
+	if err != nil {
+		return 0, err
+	}
+	note, err := w.ledger.GetNote(ctx, noteClean)
+	if err != nil || note == "" {
+		return base.Snapshot, err
+	}
+	n, err := strconv.ParseInt(note, 10, 64)
+	return max(base.Snapshot, n), err
+}
+
+// unpushedIDs lists the versions that wait to be pushed, oldest first.
+func (w *Work) unpushedIDs(ctx context.Context) ([]repo.ID, error) {
+	list, err := w.ledger.Unpushed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]repo.ID, len(list))
+	for i, e := range list {
+		ids[i] = repo.ID(e.ID)
+	}
+	return ids, nil
+}
+
+// readWaiting reads which stored files the versions in the outbox name.
+func (w *Work) readWaiting(ctx context.Context) error {
+	ids, err := w.unpushedIDs(ctx)
+	if err != nil {
+		return err
+	}
+	var waiting []*repo.Files
+	for _, id := range ids {
+		files, err := w.outboxFiles(id)
+		if err != nil {
+			return err
+		}
+		waiting = append(waiting, files)
+	}
+	w.mu.Lock()
+	w.waiting = waiting
+	w.mu.Unlock()
+	return nil
+}
+
+// committedFile says whether a version in the outbox names a stored file.
+func (w *Work) committedFile(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.waiting, func(f *repo.Files) bool { return f.Has(path) })
+}

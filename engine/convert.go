@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/tarnfs/tarn/blobstore"
+	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/parquet"
+	"github.com/tarnfs/tarn/engine/work"
+)
+
+// convertedFile is one dropped file whose bytes are ready to be stored.
+type convertedFile struct {
+	step  lake.TakeStep
+	path  string // local file with the bytes; "" when they are stored already
+	taken lake.Taken
+}
+
+// convert makes the bytes of each dropped file ready: as they are, or by the
+// worker. Nothing outside pending/ is written.
+func (c *committing) convert(ctx context.Context, plan *lake.Plan) ([]convertedFile, error) {
+	var out []convertedFile
+	for _, step := range plan.Steps {
+		f, err := c.convertOne(ctx, step)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func (c *committing) convertOne(ctx context.Context, step lake.TakeStep) (convertedFile, error) {
+	s := c.sources[step.StageID]
+	f := convertedFile{step: step, path: s.path}
+	f.taken = lake.Taken{StageID: step.StageID, Footer: s.Footer, SHA256: s.SHA256}
+	switch step.Mode {
+	case lake.Reuse:
+		f.path = ""
+		f.taken.Bytes = s.Footer.Bytes
+		return f, nil
+	case lake.Pass:
+		f.taken.Bytes = s.Footer.Bytes
+		return f, nil
+	}
+	// Beside the taken file, so that the end of the commit removes both.
+	f.path = filepath.Join(filepath.Dir(s.path), "converted-"+step.StoredName)
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return f, err
+	}
+	_, err := c.w.e.worker.Convert(ctx, lake.ConvertRequest{
+		Src: s.path, Format: step.Format, Dst: f.path, Columns: step.Columns, Missing: step.Missing,
+	})
+	var bad *lake.ValueError
+	if errors.As(err, &bad) {
+		return f, valueRefusal(step.Path, c.tableOf(step.StageID), bad, "fix or remove "+filepath.Base(step.Path))
+	}
+	if err != nil {
+		return f, deskError(err)
+	}
+	return f, c.readConverted(&f)
+}
+
+// tableOf is the table that a staged file feeds.
+func (c *committing) tableOf(stageID string) string {
+	for i := range c.changes {
+		if c.changes[i].StageID == stageID {
+			return c.changes[i].Schema + "." + c.changes[i].Table
+		}
+	}
+	return ""
+}
+
+// readConverted reads what the worker has written.
+func (c *committing) readConverted(f *convertedFile) error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	st, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return err
+	}
+	f.taken.SHA256, f.taken.Bytes = hex.EncodeToString(h.Sum(nil)), st.Size()
+	f.taken.Footer, err = parquet.Read(file, st.Size())
+	return err
+}
+
+// adopt1 puts the bytes of a new stored file in their place: the local data
+// folder until the push, or, in a plain checkout, where the contract wants new
+// data files at once: the repository's.
+func (w *Work) adopt1(ctx context.Context, f *convertedFile) error {
+	if w.plain != nil {
+		key := w.e.repo.DataDir() + f.step.StoredPath
+		_, err := blobstore.PutIfAbsentConfirmed(ctx, w.e.store, key, blobstore.FileBody(f.path, f.taken.Bytes, f.taken.SHA256))
+		return err
+	}
+	err := w.generation().AdoptData(f.path, f.step.StoredPath, work.AdoptLink)
+	if errors.Is(err, os.ErrExist) {
+		return outcome.Wrap(outcome.Internal, "a data file of this name is there already", err, "commit again")
+	}
+	return err
+}

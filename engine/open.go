@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/tarnfs/tarn/blobstore"
+	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/repo"
+	"github.com/tarnfs/tarn/engine/work"
+)
+
+// Options of Open. URL and, for everything but refs and logs, Worker are needed.
+type Options struct {
+	URL       string // root of the repository
+	ReadOnly  bool   // refuse every write to the repository
+	StateHome string // default: work.StateRoot
+	CacheHome string // default: $XDG_CACHE_HOME/tarn
+	Author    string // who commits, where neither the request nor meta/options.toml says
+	Program   string // created_by of version.json, such as "tarn 0.1.0"
+	Worker    *lake.Client
+	Now       func() time.Time
+	Log       *slog.Logger // nil: discard
+	// Store, when set, is used instead of opening URL; Engine.Close closes it.
+	Store blobstore.Store
+}
+
+// Engine is one open repository. Its methods may be called from any goroutine.
+type Engine struct {
+	o      Options
+	repo   *repo.Repository
+	store  blobstore.Store
+	worker *lake.Client
+	log    *slog.Logger
+
+	rewrites singleflight.Group // one rewrite of a file at a time
+	verified sync.Map           // version files whose checksum was right, see published
+
+	mu    sync.Mutex // guards what follows; nothing else is locked under it
+	trees map[repo.ID]*versionTree
+	works map[string]*Work
+}
+
+// maxTrees bounds how many versions' indexes are kept in memory. What is
+// dropped is read again when asked for.
+const maxTrees = 64
+
+// Open opens a repository. The caller closes it; Options.Worker stays the caller's.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	o.setDefaults()
+	store := o.Store
+	if store == nil {
+		var err error
+		store, err = blobstore.Open(ctx, o.URL, &blobstore.Options{ReadOnly: o.ReadOnly, Log: o.Log})
+		if errors.Is(err, blobstore.ErrNotExist) {
+			return nil, outcome.New(outcome.NotFound, "no such repository: "+o.URL, "check the path; to make one: tarn init "+o.URL)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	r, err := repo.Open(ctx, store)
+	if err != nil {
+		store.Close()
+		return nil, err
+	}
+	return &Engine{
+		o: o, repo: r, store: store, worker: o.Worker, log: o.Log,
+		trees: map[repo.ID]*versionTree{}, works: map[string]*Work{},
+	}, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Program == "" {
+		o.Program = "tarn"
+	}
+}
+
+// Close closes every working folder and the repository. Running verbs are waited for.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	works := e.works
+	e.works = map[string]*Work{}
+	e.mu.Unlock()
+	var errs []error
+	for _, w := range works {
+		errs = append(errs, w.Close())
+	}
+	return errors.Join(append(errs, e.store.Close())...)
+}
+
+// URL is the repository's root, without secrets.
+func (e *Engine) URL() string { return e.store.URL() }
+
+// Repository is the repository format underneath, for check and inspection.
+func (e *Engine) Repository() *repo.Repository { return e.repo }
+
+func (e *Engine) now() time.Time { return e.o.Now() }
+
+// stateHome is where working folders live.
+func (e *Engine) stateHome() (string, error) {
+	if e.o.StateHome != "" {
+		return e.o.StateHome, nil
+	}
+	return work.StateRoot()
+}
+
+// cacheDir is where this repository's rewritten files are kept; it is made.
+func (e *Engine) cacheDir() (string, error) {
+	home := e.o.CacheHome
+	if home == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return "", outcome.Wrap(outcome.Permission, "no cache folder", err, "set XDG_CACHE_HOME or HOME")
+		}
+		home = filepath.Join(base, "tarn")
+	}
+	name, err := work.RepoName(e.repo.ID(), e.store.URL())
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(home, name, "tables")
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// cachedTree gives the one tree of a version; make builds it when it is not in memory.
+func (e *Engine) cachedTree(id repo.ID, build func() *versionTree) *versionTree {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t := e.trees[id]; t != nil {
+		return t
+	}
+	t := build()
+	if len(e.trees) >= maxTrees {
+		skip := rand.IntN(len(e.trees))
+		for old := range e.trees {
+			if skip == 0 {
+				delete(e.trees, old)
+				break
+			}
+			skip--
+		}
+	}
+	e.trees[id] = t
+	return t
+}

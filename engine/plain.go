@@ -1,0 +1,350 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/tarnfs/tarn/blobstore"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/work"
+)
+
+// A plain checkout is a working folder without a mount, in the same layout:
+//
+//	DIR/tables/          real files
+//	DIR/data             -> the repository's data folder: DuckDB writes new files there
+//	DIR/catalog          -> .tarn/work/gen/<n>/catalog
+//	DIR/meta             -> .tarn/work/meta
+//	DIR/attach.sql, README.txt
+//	DIR/.commit ...      -> "use: tarn commit/x": its folder is missing, so touch fails
+//	DIR/.tarn/           the working folder, and what tables/ looked like when tarn wrote it
+//
+// A command stages what differs in tables/ into the working folder, then goes
+// the way of every other working folder.
+type plainCheckout struct {
+	dir string
+}
+
+// plainDir is the folder that makes a folder a plain checkout.
+const plainDir = ".tarn"
+
+// plainConfig is .tarn/checkout.json.
+type plainConfig struct {
+	Format int    `json:"format"`
+	URL    string `json:"url"`
+	Branch string `json:"branch"`
+}
+
+// IsCheckout says whether dir is a plain checkout, of which repository and branch.
+func IsCheckout(dir string) (url, branch string, ok bool) {
+	b, err := os.ReadFile(filepath.Join(dir, plainDir, "checkout.json"))
+	var c plainConfig
+	if err != nil || json.Unmarshal(b, &c) != nil {
+		return "", "", false
+	}
+	return c.URL, c.Branch, true
+}
+
+// CheckoutResult says what Checkout made.
+type CheckoutResult struct {
+	Dir    string `json:"dir"`
+	Branch string `json:"branch"`
+	Base   string `json:"base,omitempty"`
+}
+
+// Text is the result in words, a line.
+func (r *CheckoutResult) Text() string {
+	at := "no version yet"
+	if r.Base != "" {
+		at = "at " + shortID(r.Base)
+	}
+	return "checked out " + r.Branch + " (" + at + ") to " + r.Dir + "\n"
+}
+
+// Checkout makes a plain checkout of a branch in dir, which must be missing or
+// empty.
+func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutResult, error) {
+	local, ok := blobstore.As[blobstore.LocalFiles](e.store)
+	if !ok {
+		return nil, outcome.New(outcome.Usage, "a plain checkout needs a repository in a folder", "mount "+e.URL()+" instead")
+	}
+	if _, err := e.BranchTarget(ctx, branch); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if ents, err := os.ReadDir(dir); err != nil || len(ents) > 0 {
+		return nil, errors.Join(err, outcome.New(outcome.Busy, dir+" is not empty", "name a new folder"))
+	}
+	state := filepath.Join(dir, plainDir)
+	if err := os.Mkdir(state, 0o700); err != nil {
+		return nil, err
+	}
+	p := &plainCheckout{dir: dir}
+	w, err := e.openFolder(ctx, filepath.Join(state, "work"), branch, p)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	if err := p.lay(w, filepath.Join(local.Dir(), e.repo.DataDir())); err != nil {
+		return nil, err
+	}
+	index, err := work.WriteTables(dir, w.baseTree(), w.openBase)
+	if err != nil {
+		return nil, err
+	}
+	if err := index.Write(p.indexPath()); err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(plainConfig{Format: 1, URL: e.URL(), Branch: branch})
+	if err != nil {
+		return nil, err
+	}
+	// Last: a folder without it is no checkout, and can be removed.
+	if err := work.WriteFile(filepath.Join(state, "checkout.json"), b, 0o600); err != nil {
+		return nil, err
+	}
+	return &CheckoutResult{Dir: dir, Branch: branch, Base: string(w.baseTree().ID())}, nil
+}
+
+// OpenCheckout opens the plain checkout at dir with its engine, which the
+// caller closes.
+func OpenCheckout(ctx context.Context, dir string, o Options) (*Engine, *Work, error) {
+	url, branch, ok := IsCheckout(dir)
+	if !ok {
+		return nil, nil, outcome.New(outcome.NotFound, dir+" is no checkout", "make one: tarn checkout BRANCH DIR")
+	}
+	o.URL = url
+	e, err := Open(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := e.openFolder(ctx, filepath.Join(dir, plainDir, "work"), branch, &plainCheckout{dir: dir})
+	if err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
+	e.mu.Lock()
+	e.works[branch] = w
+	e.mu.Unlock()
+	return e, w, nil
+}
+
+func (p *plainCheckout) indexPath() string { return filepath.Join(p.dir, plainDir, "index.json") }
+
+// lay makes the links and generated files.
+func (p *plainCheckout) lay(w *Work, data string) error {
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return err
+	}
+	links := map[string]string{"data": data}
+	for _, v := range []Verb{VerbCommit, VerbPush, VerbReset} {
+		links["."+string(v)] = "use: tarn " + string(v) + "/x"
+	}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(p.dir, name)); err != nil {
+			return err
+		}
+	}
+	for name, text := range map[string]string{"README.txt": plainReadme(w), "attach.sql": w.AttachSQL(p.dir)} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o444); err != nil {
+			return err
+		}
+	}
+	return p.link(w)
+}
+
+// link points catalog and meta at the current generation.
+func (p *plainCheckout) link(w *Work) error {
+	for name, dir := range map[string]string{"catalog": w.CatalogDir(), "meta": w.MetaDir()} {
+		target, err := filepath.Rel(p.dir, dir)
+		if err != nil {
+			return err
+		}
+		at := filepath.Join(p.dir, name)
+		if was, err := os.Readlink(at); err == nil && was == target {
+			continue
+		}
+		tmp := filepath.Join(p.dir, plainDir, name+".link")
+		_ = os.Remove(tmp)
+		if err := os.Symlink(target, tmp); err != nil {
+			return err
+		}
+		if err := os.Rename(tmp, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func plainReadme(w *Work) string {
+	return strings.NewReplacer("touch .commit ", "tarn commit   ", "touch .push ", "tarn push   ", "touch .reset ", "tarn reset   ").Replace(w.ReadmeText()) +
+		"\nThis is a plain checkout: commands do the work. .commit and its like lead nowhere, so that touch fails.\n"
+}
+
+// changes lists what differs in tables/ from what tarn wrote there.
+func (p *plainCheckout) changes(w *Work) ([]work.Change, error) {
+	index, err := work.ReadIndex(p.indexPath())
+	if err != nil {
+		return nil, err
+	}
+	return work.Scan(p.dir, w.baseTree(), index)
+}
+
+// stage lays the differences of tables/ over the working folder's own staging,
+// as if they had been made there. What was staged before is the rest of an
+// earlier try and is dropped: tables/ says it all.
+func (p *plainCheckout) stage(w *Work) ([]work.Change, error) {
+	if err := w.folder.DropStaging(); err != nil {
+		return nil, err
+	}
+	changes, err := p.changes(w)
+	if err != nil {
+		return nil, err
+	}
+	overlay := w.Tables()
+	for i := range changes {
+		if err := p.stageOne(overlay, w, &changes[i]); err != nil {
+			return nil, err
+		}
+	}
+	return changes, nil
+}
+
+func (p *plainCheckout) stageOne(o *work.Overlay, w *Work, c *work.Change) error {
+	dir := path.Join(c.Schema, c.Table)
+	switch c.Kind {
+	case work.RenameTable:
+		return o.Rename(path.Join(c.Schema, c.FromTable), dir, 0)
+	case work.RenameFile:
+		return o.Rename(path.Join(dir, c.From), path.Join(dir, c.Name), 0)
+	case work.Remove:
+		return o.Unlink(path.Join(dir, c.Name))
+	case work.DropTable:
+		for _, f := range w.baseTree().Files(c.Schema, c.Table) {
+			if err := o.Unlink(path.Join(dir, f.Name)); err != nil {
+				return err
+			}
+		}
+		return o.Rmdir(dir)
+	}
+	at := strings.TrimPrefix(c.Path, "tables/")
+	for d := range parents(at) {
+		if _, err := o.Mkdir(d, 0o755); err != nil && !errors.Is(err, syscall.EEXIST) {
+			return err
+		}
+	}
+	return p.copyIn(o, w, c, at)
+}
+
+// parents yields the folders above a path, from the top.
+func parents(p string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for i, r := range p {
+			if r == '/' && !yield(p[:i]) {
+				return
+			}
+		}
+	}
+}
+
+func (p *plainCheckout) copyIn(o *work.Overlay, w *Work, c *work.Change, at string) error {
+	in, err := os.Open(c.Real)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	h, _, err := o.Create(at, os.O_WRONLY|os.O_TRUNC, 0o644, w.openBase)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(h.File, in)
+	if cerr := h.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// refresh makes tables/ look like the new base after a commit or reset:
+// dropped files give way to what the version shows.
+func (p *plainCheckout) refresh(w *Work, changes []work.Change) error {
+	if err := p.link(w); err != nil {
+		return err
+	}
+	base := w.baseTree()
+	for i := range changes {
+		if c := &changes[i]; c.Kind == work.Put {
+			if err := os.Remove(filepath.Join(p.dir, filepath.FromSlash(c.Path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	index, err := work.ReadIndex(p.indexPath())
+	if err != nil {
+		return err
+	}
+	if err := index.Restore(p.dir, base, w.openBase); err != nil {
+		return err
+	}
+	return index.Write(p.indexPath())
+}
+
+// unstage writes what is staged into tables/, after an undo brought it back.
+func (p *plainCheckout) unstage(w *Work) error {
+	if err := p.refresh(w, nil); err != nil {
+		return err
+	}
+	changes, err := w.Tables().Staged()
+	if err != nil {
+		return err
+	}
+	for i := range changes {
+		if err := p.unstageOne(&changes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plainCheckout) unstageOne(c *work.Change) error {
+	at := func(parts ...string) string {
+		return filepath.Join(append([]string{p.dir, "tables", c.Schema}, parts...)...)
+	}
+	switch c.Kind {
+	case work.RenameTable:
+		return os.Rename(at(c.FromTable), at(c.Table))
+	case work.RenameFile:
+		return os.Rename(at(c.Table, c.From), at(c.Table, c.Name))
+	case work.Remove:
+		return os.Remove(at(c.Table, c.Name))
+	case work.DropTable:
+		return os.RemoveAll(at(c.Table))
+	}
+	dst := filepath.Join(p.dir, filepath.FromSlash(c.Path))
+	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
+		return err
+	}
+	in, err := os.Open(c.Real)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(dst)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

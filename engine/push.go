@@ -1,0 +1,252 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tarnfs/tarn/blobstore"
+	"github.com/tarnfs/tarn/engine/catalog"
+	"github.com/tarnfs/tarn/engine/fault"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/repo"
+)
+
+// push publishes the committed versions, oldest first, each in the order of
+// the writing contract, and each with a swap of the ref of its own:
+//
+//  0. the branch's version is among the parents, and every data file that the
+//     tip does not name is here or in the repository
+//  1. data files
+//  2. ducklake.duckdb, catalogs/
+//  3. dataset.json, files.json
+//  4. version.json
+//  5. the ref, on condition
+//  6. the ledger notes that it is pushed; then the local copies go
+//
+// Stopped anywhere before 5 nothing that a reader sees has changed. Stopped
+// after 5 the next push finds the ref at this version and goes on at 6.
+func (w *Work) push(ctx context.Context, o PushOptions) (*PushResult, error) {
+	unpushed, err := w.ledger.Unpushed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &PushResult{Branch: w.branch, Versions: []repo.ID{}}
+	if len(unpushed) == 0 {
+		r.Tip = w.baseTree().ID()
+		return r, nil
+	}
+	fault.Point("push.begun")
+	for _, entry := range unpushed {
+		if err := w.pushOne(ctx, entry, o, r); err != nil {
+			return nil, fmt.Errorf("push %s: %w", repo.ID(entry.ID).Short(), err)
+		}
+		r.Tip = repo.ID(entry.ID)
+	}
+	return r, w.readWaiting(ctx)
+}
+
+func (w *Work) pushOne(ctx context.Context, entry catalog.JournalEntry, o PushOptions, r *PushResult) error {
+	id, parent := repo.ID(entry.ID), repo.ID(entry.Parent)
+	ref, err := repo.BranchRef(w.branch)
+	if err != nil {
+		return err
+	}
+	tip, state, err := w.e.repo.Ref(ctx, ref)
+	if errors.Is(err, repo.ErrNoRef) {
+		tip, state, err = "", "", nil
+	}
+	if err != nil {
+		return err
+	}
+	if tip != id {
+		if tip != parent {
+			return w.movedOn(tip)
+		}
+		if err := w.upload(ctx, id, tip, o, r); err != nil {
+			return err
+		}
+		if _, err := w.e.repo.SetRef(ctx, ref, state, id); err != nil {
+			if errors.Is(err, repo.ErrMoved) {
+				return w.movedOn("")
+			}
+			return err
+		}
+		fault.Point("push.ref")
+	}
+	// From here on the version is published, whatever happens.
+	ctx = context.WithoutCancel(ctx)
+	if err := w.ledger.MarkPushed(ctx, entry.ID); err != nil {
+		return err
+	}
+	fault.Point("push.marked")
+	r.Versions = append(r.Versions, id)
+	if o.Published != nil {
+		o.Published(id, string(ref))
+	}
+	return w.settle(ctx, id)
+}
+
+// movedOn is the refusal of a push that somebody else was ahead of.
+func (w *Work) movedOn(tip repo.ID) error {
+	what := "branch " + w.branch + " has moved on"
+	if tip != "" {
+		what += " to " + tip.Short()
+	}
+	return outcome.New(outcome.Moved, what+": somebody else pushed first",
+		"copy what you need out of the working folder, run tarn reset --last (tarn reset --undo brings it back), and do the work again")
+}
+
+// upload brings everything of a version but the ref to the repository.
+func (w *Work) upload(ctx context.Context, id, tip repo.ID, o PushOptions, r *PushResult) error {
+	files, err := w.outboxFiles(id)
+	if err != nil {
+		return err
+	}
+	tipTree, err := w.e.version(ctx, tip)
+	if err != nil {
+		return err
+	}
+	known, err := tipTree.loaded(ctx)
+	if err != nil {
+		return err
+	}
+	var local []*repo.File
+	var total int64
+	for f := range files.All() {
+		if known.files.Has(f.Path) && !o.CheckAll {
+			continue
+		}
+		if _, err := os.Lstat(w.localData(f.Path)); err == nil {
+			local = append(local, f)
+			total += f.Bytes
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	// What is not here must be there: a file left unnamed longer than the grace
+	// period may have been deleted.
+	expect := known.files
+	if o.CheckAll {
+		expect = nil
+	}
+	missing, err := w.e.repo.MissingData(ctx, files, expect)
+	if err != nil {
+		return err
+	}
+	missing = slices.DeleteFunc(missing, func(path string) bool {
+		return slices.ContainsFunc(local, func(f *repo.File) bool { return f.Path == path })
+	})
+	if len(missing) > 0 {
+		return outcome.New(outcome.Moved, fmt.Sprintf("data file %s is missing from the repository (%s missing)", missing[0], plural(len(missing), "file")),
+			"copy what you need out of the working folder, run tarn reset --last (tarn reset --undo brings it back), and do the work again")
+	}
+	var done int64
+	for _, f := range local {
+		body := blobstore.FileBody(w.localData(f.Path), f.Bytes, f.SHA256)
+		if err := w.e.repo.PutData(ctx, f.Path, body); err != nil {
+			return err
+		}
+		done += f.Bytes
+		if o.Progress != nil {
+			o.Progress(done, total)
+		}
+	}
+	fault.Point("push.data")
+	r.Bytes += done
+	dir := filepath.Join(w.generation().OutboxDir(), string(id))
+	return w.e.repo.PutVersion(ctx, id, dir, repo.PutOptions{Step: func(step string) { fault.Point("push." + step) }})
+}
+
+// localData is where a new stored file lies until it is pushed.
+func (w *Work) localData(path string) string {
+	return filepath.Join(w.DataLocal(), filepath.FromSlash(path[len(w.e.repo.DataDir()):]))
+}
+
+// outboxFiles reads files.json of a version in the outbox.
+func (w *Work) outboxFiles(id repo.ID) (*repo.Files, error) {
+	b, err := os.ReadFile(filepath.Join(w.generation().OutboxDir(), string(id), repo.FilesFile))
+	if err != nil {
+		return nil, err
+	}
+	return repo.DecodeFiles(bytes.NewReader(b), w.e.repo.DataDir())
+}
+
+// settle removes the local copies of a published version. Repeating it is
+// harmless; what a crash leaves is swept at the next open.
+func (w *Work) settle(ctx context.Context, id repo.ID) error {
+	files, err := w.outboxFiles(id)
+	if err != nil {
+		return err
+	}
+	// The base shows the published files before the local ones go.
+	if w.baseTree().ID() == id {
+		tree, err := w.e.version(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := tree.Load(ctx); err != nil {
+			return err
+		}
+		w.setBase(tree)
+	}
+	for f := range files.All() {
+		if err := w.removeLocal(ctx, f.Path); err != nil {
+			return err
+		}
+	}
+	fault.Point("push.cleaned")
+	return w.gen.Outbox().Remove(string(id))
+}
+
+// removeLocal removes the local copy of a stored file that the repository has.
+func (w *Work) removeLocal(ctx context.Context, path string) error {
+	st, err := os.Lstat(w.localData(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info, err := w.e.store.Head(ctx, path)
+	if err != nil || info.Size != st.Size() {
+		// Not there as it should be: the local one may be the only copy.
+		w.log.WarnContext(ctx, "local data file kept", keyPath, path, keyErr, err)
+		return nil
+	}
+	return w.gen.RemoveData(path[len(w.e.repo.DataDir()):])
+}
+
+// sweepOutbox removes what a crash has left: outbox folders that the journal
+// does not name (never committed), and those of versions that are pushed.
+func (w *Work) sweepOutbox(ctx context.Context) error {
+	unpushed, err := w.ledger.Unpushed(ctx)
+	if err != nil {
+		return err
+	}
+	keep := make([]string, len(unpushed))
+	for i, e := range unpushed {
+		keep[i] = e.ID
+	}
+	entries, err := w.gen.Outbox().Versions()
+	if err != nil {
+		return err
+	}
+	for _, id := range entries {
+		if slices.Contains(keep, id) {
+			continue
+		}
+		// A pushed one still has its local data files to lose.
+		if _, err := w.ledger.Entry(ctx, id); err == nil {
+			if err := w.settle(ctx, repo.ID(id)); err != nil {
+				return err
+			}
+		}
+	}
+	return w.gen.Outbox().Keep(keep)
+}

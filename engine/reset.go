@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/work"
+)
+
+// reset drops uncommitted work into the trash, which is kept 7 days.
+//
+//   - Staged files alone: they move to the trash, the generation goes on.
+//   - SQL on the desk, or with Last versions that are not pushed: a new
+//     generation starts at what is kept, and the whole old one is the trash.
+//   - A folder that holds nothing of its own goes to the branch's tip.
+func (w *Work) reset(ctx context.Context, o ResetOptions) (*ResetResult, error) {
+	r := &ResetResult{Branch: w.branch}
+	if o.Undo {
+		return w.undo(ctx, r)
+	}
+	if open := w.Tables().OpenWriters(); len(open) > 0 {
+		return nil, busyWriters(open)
+	}
+	sql, err := w.deskChanged(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var changes []work.Change
+	if w.plain != nil {
+		// What tables/ holds goes to the trash as staged files would.
+		changes, err = w.plain.stage(w)
+	} else {
+		changes, err = w.Tables().Staged()
+	}
+	if err != nil && !errors.Is(err, work.ErrName) { // a name that cannot be committed can be dropped
+		return nil, err
+	}
+	for i := range changes {
+		r.Dropped = append(r.Dropped, describeChange(&changes[i]))
+	}
+	unpushed, err := w.ledger.Unpushed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tip, err := w.e.BranchTarget(ctx, w.branch)
+	if err != nil {
+		return nil, err
+	}
+	drop := o.Last && len(unpushed) > 0
+	if drop {
+		for _, e := range unpushed {
+			r.Dropped = append(r.Dropped, "version "+shortID(e.ID)+" "+e.Message)
+		}
+	}
+	behind := tip != w.baseTree().ID() && (drop || len(unpushed) == 0)
+	if !sql && !behind && !drop {
+		if _, _, err := w.folder.MoveStagingToTrash(whyReset); err != nil {
+			return nil, err
+		}
+		if err := w.writeMeta(ctx, w.baseTree(), w.MetaDir()); err != nil {
+			return nil, err
+		}
+		return w.resetDone(r, changes)
+	}
+	if w.catalogHeld() {
+		return nil, outcome.New(outcome.Busy, "catalog/lake.sqlite is open in another program", "detach or close it there")
+	}
+	if sql {
+		r.Dropped = append(r.Dropped, "what SQL changed since the last commit")
+	}
+	tree, kept := w.baseTree(), unpushed
+	if drop || len(unpushed) == 0 {
+		if tree, err = w.e.version(ctx, tip); err != nil {
+			return nil, err
+		}
+		kept = nil
+	}
+	r.Moved = tree.ID() != w.baseTree().ID()
+	if err := w.switchTo(ctx, tree, kept, whyReset); err != nil {
+		return nil, err
+	}
+	return w.resetDone(r, changes)
+}
+
+func (w *Work) resetDone(r *ResetResult, changes []work.Change) (*ResetResult, error) {
+	r.Base = w.baseTree().ID()
+	if w.plain != nil {
+		return r, w.plain.refresh(w, changes)
+	}
+	return r, nil
+}
+
+// undo brings back what the newest reset dropped, unless something was
+// committed since then, which would be lost.
+func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
+	if w.catalogHeld() {
+		return nil, outcome.New(outcome.Busy, "catalog/lake.sqlite is open in another program", "detach or close it there")
+	}
+	own, err := w.HoldsWork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if own {
+		return nil, outcome.New(outcome.Busy, "the working folder holds new work, which undo would displace", "commit and push it, or drop it")
+	}
+	base := w.baseTree().ID()
+	generation := false
+	_, err = w.folder.Undo(func(e work.TrashEntry) error {
+		if e.Why != whyReset {
+			return outcome.New(outcome.NotFound, "there is no reset to undo", "tarn status shows what the folder holds")
+		}
+		generation = e.Kind == work.KindGeneration
+		if generation {
+			return w.ledger.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		if generation {
+			return nil, errors.Join(err, w.reopen(ctx))
+		}
+		return nil, err
+	}
+	if generation {
+		if err := w.reopen(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.Base, r.Undone = w.baseTree().ID(), true
+	r.Moved = r.Base != base
+	if w.plain != nil {
+		return r, w.plain.unstage(w)
+	}
+	return r, nil
+}
+
+// HoldsWork says whether the folder has anything that is not published:
+// staged files, SQL on the desk, or versions in the outbox.
+func (w *Work) HoldsWork(ctx context.Context) (bool, error) {
+	unpushed, err := w.ledger.Unpushed(ctx)
+	if err != nil || len(unpushed) > 0 {
+		return true, err
+	}
+	changes, err := w.staged()
+	if err != nil || len(changes) > 0 {
+		return true, err
+	}
+	sql, err := w.deskChanged(ctx)
+	return sql, err
+}
+
+// deskChanged says whether lake.sqlite has snapshots since the last commit
+// that are not known to change nothing.
+func (w *Work) deskChanged(ctx context.Context) (bool, error) {
+	tx, err := w.begin(ctx, lake.ReadTx)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback(ctx)
+	newest, err := newestSnapshot(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	clean, err := w.cleanSnapshot(ctx)
+	return newest.SnapshotID > clean, err
+}
+
+func shortID(id string) string {
+	if len(id) > 13 {
+		return id[:13]
+	}
+	return id
+}
+
+// busyWriters refuses while files are open for writing.
+func busyWriters(open []string) error {
+	more := ""
+	if len(open) > 1 {
+		more = " and " + plural(len(open)-1, "other")
+	}
+	return outcome.New(outcome.Busy, open[0]+more+" is open for writing", "let the program that writes it close it")
+}

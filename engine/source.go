@@ -1,0 +1,322 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tarnfs/tarn/engine/catalog"
+	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/parquet"
+	"github.com/tarnfs/tarn/engine/repo"
+	"github.com/tarnfs/tarn/engine/work"
+)
+
+// source is what is known of one dropped file.
+type source struct {
+	lake.Source
+	path string // absolute
+}
+
+// formats are the suffixes that are data. A file without one is looked at for
+// Parquet's magic bytes.
+var formats = map[string]lake.Format{
+	".parquet": lake.Parquet, ".pq": lake.Parquet,
+	".csv": lake.CSV, ".tsv": lake.CSV,
+	".json": lake.JSON, ".jsonl": lake.JSON, ".ndjson": lake.JSON,
+}
+
+// readSource looks at a dropped file: its form, columns and rows, and the
+// sha256 of its bytes when hash is asked for.
+func (e *Engine) readSource(ctx context.Context, c *work.Change, hash bool) (*source, error) {
+	s := &source{path: c.Real}
+	f, err := os.Open(c.Real)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	fix := "fix or remove " + c.Name
+	format, known := formats[strings.ToLower(filepath.Ext(c.Name))]
+	if !known {
+		return nil, outcome.New(outcome.Refused, c.Path+" is not Parquet, CSV or JSON lines", fix)
+	}
+	if st.Size() == 0 {
+		return nil, outcome.New(outcome.Refused, c.Path+" is empty", fix)
+	}
+	s.Format = format
+	if hash {
+		h := sha256.New()
+		if _, err := io.Copy(h, f); err != nil {
+			return nil, err
+		}
+		s.SHA256 = hex.EncodeToString(h.Sum(nil))
+	}
+	if format == lake.Parquet {
+		if s.Footer, err = parquet.Read(f, st.Size()); err != nil {
+			return nil, parquetRefusal(c.Path, fix, err)
+		}
+		s.Rows = s.Footer.Rows
+		return s, nil
+	}
+	sniffed, err := e.worker.Sniff(ctx, lake.SniffRequest{Path: c.Real, Format: format})
+	var bad *lake.ValueError
+	if errors.As(err, &bad) {
+		return nil, valueRefusal(c.Path, "", bad, fix)
+	}
+	if err != nil {
+		return nil, deskError(err)
+	}
+	s.Columns, s.Rows = sniffed.Columns, sniffed.Rows
+	return s, nil
+}
+
+// parquetRefusal says what is wrong with a dropped Parquet file.
+func parquetRefusal(path, fix string, err error) error {
+	return outcome.New(outcome.Refused, path+": "+strings.TrimPrefix(err.Error(), "parquet: "), fix)
+}
+
+// valueRefusal says which value of a text file does not fit.
+func valueRefusal(path, table string, v *lake.ValueError, fix string) error {
+	what := path
+	switch {
+	case v.Column != "" && v.Wanted != "":
+		what += fmt.Sprintf(" line %d, column %s: %q is not a %s", v.Line, v.Column, v.Value, v.Wanted)
+	case v.Line > 0:
+		what += fmt.Sprintf(" line %d: %s", v.Line, oneLine(v.Reason))
+	default:
+		what += ": " + oneLine(v.Reason)
+	}
+	if table != "" && v.Wanted != "" {
+		what += " (wanted by table " + table + ")"
+	}
+	return outcome.New(outcome.Refused, what, fix)
+}
+
+// checkMagic finds fault with a stored file that is not Parquet from end to end.
+func checkMagic(f File) error {
+	if f.Size() == 0 {
+		return errors.New("it is empty")
+	}
+	_, err := parquet.Read(f, f.Size())
+	return err
+}
+
+// readSources looks at every dropped file of a commit.
+func (c *committing) readSources(ctx context.Context) error {
+	c.sources = map[string]*source{}
+	for i := range c.changes {
+		ch := &c.changes[i]
+		if ch.Kind != work.Put {
+			continue
+		}
+		s, err := c.w.e.readSource(ctx, ch, true)
+		if err != nil {
+			return err
+		}
+		c.sources[ch.StageID] = s
+	}
+	return nil
+}
+
+// planChanges decides what staged changes mean for the desk as it is now.
+// sources are by stage id. The state is what the plan was made from.
+func (w *Work) planChanges(ctx context.Context, changes []work.Change, sources map[string]*source, opts WorkOptions) (*lake.Plan, *lake.State, error) {
+	tx, err := w.begin(ctx, lake.ReadTx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer tx.Rollback(ctx)
+	st, err := lake.Load(ctx, tx)
+	if err != nil {
+		return nil, nil, deskError(err)
+	}
+	edits := make([]lake.Edit, 0, len(changes))
+	for i := range changes {
+		e, err := w.edit(ctx, &changes[i], sources)
+		if err != nil {
+			return nil, nil, err
+		}
+		edits = append(edits, e)
+	}
+	o := lake.PlanOptions{AllowSchemaChange: opts.AllowSchemaChange, NextColumn: map[int64]int64{}}
+	base, err := w.ledger.Base(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	snap, ok, err := w.ledger.SnapshotAt(ctx, base.Snapshot)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ok {
+		o.BaseSnapshot, o.BaseNextFileID = snap.SnapshotID, snap.NextFileID
+	}
+	for _, s := range st.Schemas {
+		for _, t := range s.Tables {
+			next, err := w.ledger.NextColumn(ctx, uint64(t.TableID))
+			if err != nil {
+				return nil, nil, err
+			}
+			o.NextColumn[t.TableID] = int64(next)
+		}
+	}
+	p, err := lake.NewPlan(st, edits, o)
+	return p, st, err
+}
+
+// edit puts a change of the user's folders into the words of the catalog.
+func (w *Work) edit(ctx context.Context, c *work.Change, sources map[string]*source) (lake.Edit, error) {
+	e := lake.Edit{Schema: c.Schema, Table: c.Table, Name: c.Name, From: c.From, StageID: c.StageID, Path: c.Path}
+	switch c.Kind {
+	case work.Put:
+		e.Kind = lake.EditPut
+		s := sources[c.StageID]
+		e.Source = s.Source
+		if s.Footer != nil {
+			reuse, err := w.stored(ctx, s.SHA256)
+			if err != nil {
+				return e, err
+			}
+			e.Reuse = reuse
+		}
+	case work.Remove:
+		e.Kind = lake.EditRemove
+	case work.RenameFile:
+		e.Kind = lake.EditRenameFile
+	case work.DropTable:
+		e.Kind = lake.EditDropTable
+	case work.RenameTable:
+		e.Kind, e.From = lake.EditRenameTable, c.FromTable
+	}
+	if e.Path == "" {
+		e.Path = strings.TrimSuffix("tables/"+c.Schema+"/"+c.Table+"/"+c.Name, "/")
+	}
+	if c.Base != nil {
+		e.Base = &lake.BaseRef{DataFileID: c.Base.DataFileID, Path: strings.TrimPrefix(c.Base.Path, w.e.repo.DataDir()), SHA256: c.Base.SHA256}
+	}
+	return e, nil
+}
+
+// stored finds a stored file of the history with these bytes, that is still
+// there: it is named again instead of being stored twice. A plain checkout
+// makes a copy, because DuckDB's cleanup would delete a file named twice.
+func (w *Work) stored(ctx context.Context, sum string) (*lake.ReusedFile, error) {
+	if w.plain != nil {
+		return nil, nil
+	}
+	if err := w.indexHistory(ctx); err != nil {
+		return nil, err
+	}
+	ref, ok, err := w.ledger.FindSource(ctx, sum)
+	if err != nil || !ok {
+		return nil, err
+	}
+	f, err := w.files("").openData(ctx, ref.Path)
+	if err != nil {
+		return nil, nil // gone meanwhile: stored anew
+	}
+	defer f.Close()
+	if f.Size() != ref.Bytes {
+		return nil, nil
+	}
+	return &lake.ReusedFile{Path: strings.TrimPrefix(ref.Path, w.e.repo.DataDir()), SHA256: sum}, nil
+}
+
+const noteIndexed = "indexed-version"
+
+// indexHistory enters the stored files of the base's history into the ledger's
+// index by sha256, back to the version where the last call began.
+func (w *Work) indexHistory(ctx context.Context) error {
+	until, err := w.ledger.GetNote(ctx, noteIndexed)
+	if err != nil {
+		return err
+	}
+	tip := w.baseTree().ID()
+	if string(tip) == until || tip == "" {
+		return nil
+	}
+	known := map[string]bool{}
+	for id := tip; id != "" && string(id) != until; {
+		tree, err := w.treeOf(ctx, id)
+		if err != nil {
+			return err
+		}
+		ix, err := tree.loaded(ctx)
+		if err != nil {
+			return err
+		}
+		var list []catalog.Source
+		for f := range ix.files.All() {
+			if f.SHA256 != "" && !known[f.SHA256] {
+				known[f.SHA256] = true
+				list = append(list, storedSource(f))
+			}
+		}
+		if err := w.ledger.PutSources(ctx, list); err != nil {
+			return err
+		}
+		id = ""
+		if len(tree.meta.Parents) > 0 {
+			id = tree.meta.Parents[0]
+		}
+	}
+	return w.ledger.SetNote(ctx, noteIndexed, string(tip))
+}
+
+func storedSource(f *repo.File) catalog.Source {
+	return catalog.Source{SHA256: f.SHA256, Ref: catalog.SourceRef{Path: f.Path, Rows: f.Rows, Bytes: f.Bytes}}
+}
+
+// previews remembers what staged files hold, by path, size and time, so that
+// status does not read them again.
+type previews struct {
+	mu sync.Mutex // guards m
+	m  map[previewKey]previewed
+}
+
+type previewKey struct {
+	path string
+	size int64
+	mod  time.Time
+}
+
+type previewed struct {
+	s   *source
+	err error
+}
+
+// maxPreviews bounds the memory; beyond it the map starts anew.
+const maxPreviews = 4096
+
+func (p *previews) get(c *work.Change, read func() (*source, error)) (*source, error) {
+	k := previewKey{c.Real, c.Size, c.ModTime}
+	p.mu.Lock()
+	got, ok := p.m[k]
+	p.mu.Unlock()
+	if ok {
+		return got.s, got.err
+	}
+	s, err := read()
+	if err != nil && !errors.As(err, new(*outcome.Error)) {
+		return nil, err // not the file's fault: look again next time
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.m == nil || len(p.m) >= maxPreviews {
+		p.m = map[previewKey]previewed{}
+	}
+	p.m[k] = previewed{s, err}
+	return s, err
+}

@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tarnfs/tarn/engine/catalog"
+	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/work"
+)
+
+// Status says what the working folder holds beside its base: staged files with
+// the columns a commit would give them, SQL on the desk, versions that wait.
+// It waits for no verb, and changes nothing.
+func (w *Work) Status(ctx context.Context) (*Status, error) {
+	base := w.baseTree()
+	s := &Status{Branch: w.branch, Base: base.ID(), Failed: w.FailedText(), Plain: w.plain != nil}
+	if base.meta != nil {
+		s.Message = base.meta.Message
+	}
+	var err error
+	if s.Unpushed, err = w.unpushedIDs(ctx); err != nil {
+		return nil, err
+	}
+	if s.Tip, err = w.e.BranchTarget(ctx, w.branch); err != nil {
+		return nil, err
+	}
+	pushed := base.ID()
+	if len(s.Unpushed) > 0 {
+		pushed, err = w.parentOf(ctx, s.Unpushed[0])
+		if err != nil {
+			return nil, err
+		}
+	}
+	s.Moved = s.Tip != pushed
+	w.mu.Lock()
+	if w.verb != "" {
+		s.Running, s.RunningBy = string(w.verb), w.verbSince.UTC().Format("15:04:05")+" UTC"
+	}
+	w.mu.Unlock()
+	if err := w.statusChanges(ctx, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// statusChanges fills in what a commit would do.
+func (w *Work) statusChanges(ctx context.Context, s *Status) error {
+	changes, err := w.staged()
+	if err != nil {
+		if err := problem(s, err); err != nil {
+			return err
+		}
+	}
+	opts, err := w.options()
+	if err != nil {
+		if err := problem(s, err); err != nil {
+			return err
+		}
+	}
+	sources := map[string]*source{}
+	for i := range changes {
+		c := &changes[i]
+		if c.Kind != work.Put {
+			continue
+		}
+		if c.StageID == "" {
+			c.StageID = c.Path // only to find its source again
+		}
+		src, err := w.previews.get(c, func() (*source, error) { return w.e.readSource(ctx, c, true) })
+		if err != nil {
+			if err := problem(s, err); err != nil {
+				return err
+			}
+			continue
+		}
+		sources[c.StageID] = src
+	}
+	if len(s.Problems) == 0 {
+		plan, _, err := w.planChanges(ctx, changes, sources, opts)
+		if err != nil {
+			if err := problem(s, err); err != nil {
+				return err
+			}
+		} else {
+			s.Changes = append(s.Changes, plan.Preview...)
+			for _, n := range plan.Notes {
+				s.Changes = append(s.Changes, "  "+n)
+			}
+		}
+	}
+	if len(s.Problems) > 0 {
+		// What is staged, plainly: the plan could not be made.
+		for i := range changes {
+			s.Changes = append(s.Changes, describeChange(&changes[i]))
+		}
+	}
+	sql, err := w.deskLines(ctx)
+	s.Changes = append(s.Changes, sql...)
+	if err != nil {
+		return err
+	}
+	return w.datasetLine(ctx, s)
+}
+
+// staged lists what differs from the base, without changing anything.
+func (w *Work) staged() ([]work.Change, error) {
+	if w.plain != nil {
+		return w.plain.changes(w)
+	}
+	return w.Tables().Staged()
+}
+
+// problem notes what would refuse a commit; other errors are the caller's.
+func problem(s *Status, err error) error {
+	var e *outcome.Error
+	if !errors.As(err, &e) || (e.Outcome != outcome.Refused && e.Outcome != outcome.Busy) {
+		return err
+	}
+	s.Problems = append(s.Problems, oneLine(e.Error())+": "+outcome.Next(err))
+	return nil
+}
+
+// describeChange is a staged change in one line, without looking at the file.
+func describeChange(c *work.Change) string {
+	table := c.Schema + "." + c.Table
+	switch c.Kind {
+	case work.Put:
+		return fmt.Sprintf("+ %s   %s", table, c.Path)
+	case work.Remove:
+		return fmt.Sprintf("- %s   %s removed", table, c.Name)
+	case work.RenameFile:
+		return fmt.Sprintf("~ %s   %s renamed to %s", table, c.From, c.Name)
+	case work.DropTable:
+		return fmt.Sprintf("- %s   table dropped", table)
+	case work.RenameTable:
+		return fmt.Sprintf("~ %s   renamed from %s", table, c.FromTable)
+	}
+	return table
+}
+
+// deskLines says what SQL has done on the desk since the last commit, by table.
+func (w *Work) deskLines(ctx context.Context) ([]string, error) {
+	tx, err := w.begin(ctx, lake.ReadTx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback(ctx)
+	newest, err := newestSnapshot(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	clean, err := w.cleanSnapshot(ctx)
+	if err != nil || newest.SnapshotID <= clean {
+		return nil, err
+	}
+	t := catalog.Lookup("snapshot_changes")
+	var lines []string
+	for row, err := range tx.Rows(ctx, t, lake.Where{}) {
+		if err != nil {
+			return nil, deskError(err)
+		}
+		r, err := catalog.Decode[catalog.SnapshotChangesRow](t, row)
+		if err != nil {
+			return nil, err
+		}
+		if r.SnapshotID > clean && r.ChangesMade != nil {
+			lines = append(lines, fmt.Sprintf("~ by SQL, snapshot %d   %s", r.SnapshotID, strings.ReplaceAll(*r.ChangesMade, ",", ", ")))
+		}
+	}
+	const most = 20
+	if n := len(lines); n > most {
+		lines = append(lines[:most], fmt.Sprintf("~ by SQL   %d more snapshots", n-most))
+	}
+	return lines, nil
+}
+
+// datasetLine tells of an edited meta/dataset.json.
+func (w *Work) datasetLine(ctx context.Context, s *Status) error {
+	same, err := w.datasetUntouched(ctx)
+	if err != nil {
+		return problem(s, err)
+	}
+	if !same {
+		s.Changes = append(s.Changes, "~ meta/dataset.json   edited")
+	}
+	return nil
+}
+
+// StatusText is the file status.
+func (w *Work) StatusText(ctx context.Context) (string, error) {
+	s, err := w.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.Text(), nil
+}
+
+// DiffText is the file diff: what a commit would change, a line each.
+func (w *Work) DiffText(ctx context.Context) (string, error) {
+	s, err := w.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, c := range s.Changes {
+		b.WriteString(c + "\n")
+	}
+	for _, p := range s.Problems {
+		b.WriteString("! " + p + "\n")
+	}
+	return b.String(), nil
+}
