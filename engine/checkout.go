@@ -375,7 +375,7 @@ func (w *Work) switchTo(ctx context.Context, tree *versionTree, unpushed []catal
 	if err != nil {
 		return err
 	}
-	err = w.carry(b.Layout, unpushed)
+	err = errors.Join(w.carryOptions(b.Layout), w.carry(b.Layout, unpushed))
 	if err == nil {
 		err = w.fill(ctx, b.Layout, tree, unpushed)
 	}
@@ -389,6 +389,31 @@ func (w *Work) switchTo(ctx context.Context, tree *versionTree, unpushed []catal
 		return err
 	}
 	return w.reopen(ctx)
+}
+
+// carryOptions copies what the user set in meta/; dataset.json is the version's.
+func (w *Work) carryOptions(to work.Layout) error {
+	from := w.MetaDir()
+	for _, pattern := range []string{"options.toml", "checks/*.sql"} {
+		found, err := filepath.Glob(filepath.Join(from, pattern))
+		if err != nil {
+			return err
+		}
+		for _, p := range found {
+			b, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			at := filepath.Join(to.MetaDir(), p[len(from):])
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				return err
+			}
+			if err := work.WriteFile(at, b, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // carry links the outbox and the local data files of committed versions into a

@@ -226,9 +226,21 @@ func (c *committing) enter(ctx context.Context, plan *lake.Plan, st *lake.State)
 	if err != nil {
 		return 0, err
 	}
+	// A commit of removals and renames alone enters no file: the name of the
+	// whole says after a crash that it was entered.
+	if err := c.tx.RemoveNames(ctx, []int64{takeRow}); err != nil {
+		return 0, err
+	}
+	if err := c.tx.AddNames(ctx, []lake.Named{{StageID: c.taken.ID, DataFileID: takeRow}}); err != nil {
+		return 0, err
+	}
 	fault.Point("commit.entered")
 	return snapshot, nil
 }
+
+// takeRow stands in tarn_file for the data file of the row that names the last
+// take: no file has this id.
+const takeRow = -1
 
 // nothing ends a commit that found nothing changed. Where SQL has moved the
 // desk on, its snapshot is remembered as clean; what was entered for staged

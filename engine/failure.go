@@ -92,7 +92,7 @@ func failureText(v Verb, err error) string {
 		word = "refused"
 	}
 	what := outcome.Message(err)
-	next := upperFirst(outcome.Next(err)) + ", then: touch ." + string(v)
+	next := upperFirst(strings.TrimSuffix(outcome.Next(err), ", then try again")) + ", then: touch ." + string(v)
 	if v == VerbCommit {
 		next = "nothing was changed; your files are still here. " + next
 	}

@@ -277,33 +277,85 @@ func (p *plainCheckout) copyIn(o *work.Overlay, w *Work, c *work.Change, at stri
 	return err
 }
 
-// refresh makes tables/ look like the new base after a commit or reset:
-// dropped files give way to what the version shows.
+// refresh makes tables/ look like the base after a commit: dropped files give
+// way to what the version shows. A file that somebody has changed since it was
+// read stays as it is.
 func (p *plainCheckout) refresh(w *Work, changes []work.Change) error {
-	if err := p.link(w); err != nil {
-		return err
-	}
-	base := w.baseTree()
-	for i := range changes {
-		if c := &changes[i]; c.Kind == work.Put {
-			if err := os.Remove(filepath.Join(p.dir, filepath.FromSlash(c.Path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
+	return p.restore(w, changes, func(index *work.Index, c *work.Change) error {
+		base := w.baseTree()
+		switch c.Kind {
+		case work.RenameFile:
+			return index.Note(p.dir, path.Join(c.Schema, c.Table, c.Name))
+		case work.RenameTable:
+			for _, f := range base.Files(c.Schema, c.Table) {
+				if err := index.Note(p.dir, path.Join(c.Schema, c.Table, f.Name)); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
+	})
+}
+
+// revert makes tables/ look like the base after a reset, which has put what
+// was changed into the trash.
+func (p *plainCheckout) revert(w *Work, changes []work.Change) error {
+	return p.restore(w, changes, func(_ *work.Index, c *work.Change) error {
+		at := func(parts ...string) string {
+			return filepath.Join(append([]string{p.dir, "tables", c.Schema}, parts...)...)
+		}
+		switch c.Kind {
+		case work.RenameFile:
+			return os.Rename(at(c.Table, c.Name), at(c.Table, c.From))
+		case work.RenameTable:
+			return os.Rename(at(c.Table), at(c.FromTable))
+		}
+		return nil
+	})
+}
+
+// restore removes the dropped files that are still what was read, lets other
+// deal with the rest, and writes what the base has and tables/ lacks.
+func (p *plainCheckout) restore(w *Work, changes []work.Change, other func(*work.Index, *work.Change) error) error {
+	if err := p.link(w); err != nil {
+		return err
 	}
 	index, err := work.ReadIndex(p.indexPath())
 	if err != nil {
 		return err
 	}
-	if err := index.Restore(p.dir, base, w.openBase); err != nil {
+	for i := range changes {
+		c := &changes[i]
+		if c.Kind != work.Put {
+			err = other(index, c)
+		} else {
+			err = p.removeTaken(c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := index.Restore(p.dir, w.baseTree(), w.openBase); err != nil {
 		return err
 	}
 	return index.Write(p.indexPath())
 }
 
+func (p *plainCheckout) removeTaken(c *work.Change) error {
+	at := filepath.Join(p.dir, filepath.FromSlash(c.Path))
+	st, err := os.Lstat(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || st.Size() != c.Size || !st.ModTime().Equal(c.ModTime) {
+		return err
+	}
+	return os.Remove(at)
+}
+
 // unstage writes what is staged into tables/, after an undo brought it back.
 func (p *plainCheckout) unstage(w *Work) error {
-	if err := p.refresh(w, nil); err != nil {
+	if err := p.revert(w, nil); err != nil {
 		return err
 	}
 	changes, err := w.Tables().Staged()

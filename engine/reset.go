@@ -87,7 +87,7 @@ func (w *Work) reset(ctx context.Context, o ResetOptions) (*ResetResult, error) 
 func (w *Work) resetDone(r *ResetResult, changes []work.Change) (*ResetResult, error) {
 	r.Base = w.baseTree().ID()
 	if w.plain != nil {
-		return r, w.plain.refresh(w, changes)
+		return r, w.plain.revert(w, changes)
 	}
 	return r, nil
 }

@@ -54,8 +54,15 @@ func TestResetLastAndUndo(t *testing.T) {
 	if r := reset(t, w, engine.ResetOptions{}); r.Base != second {
 		t.Errorf("a plain reset dropped the committed version: %+v", r)
 	}
+	options := []byte("on_sync = \"none\"\n")
+	if err := os.WriteFile(filepath.Join(w.MetaDir(), "options.toml"), options, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if r := reset(t, w, engine.ResetOptions{Last: true}); r.Base != first {
 		t.Errorf("reset --last: %+v", r)
+	}
+	if got, err := os.ReadFile(filepath.Join(w.MetaDir(), "options.toml")); err != nil || string(got) != string(options) {
+		t.Errorf("options after a reset: %q %v", got, err)
 	}
 	if _, err := w.Tables().Lookup("main/t/b.parquet"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("b.parquet after reset --last: %v", err)

@@ -26,7 +26,11 @@ type published struct {
 var _ versionFiles = published{}
 
 func (p published) openFile(ctx context.Context, id repo.ID, name, sum string) (File, error) {
-	return p.open(ctx, repo.VersionKey(id, name), sum)
+	f, err := p.open(ctx, repo.VersionKey(id, name), sum)
+	if errors.Is(err, blobstore.ErrNotExist) {
+		return nil, outcome.New(outcome.Damaged, "version "+id.Short()+" has lost its "+name, "restore it from a copy of the repository; tarn verify lists what is damaged")
+	}
+	return f, err
 }
 
 func (p published) openData(ctx context.Context, path string) (File, error) {

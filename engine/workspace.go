@@ -324,6 +324,8 @@ func deskError(err error) error {
 	switch {
 	case err == nil, errors.As(err, &e):
 		return err
+	case outcome.Of(err) == outcome.Full:
+		return outcome.New(outcome.Full, "no space left on the disk of the state folder", "free some space")
 	case errors.Is(err, lake.ErrWorkerDied):
 		return outcome.Wrap(outcome.Internal, "the worker process died", err, "ask again; when it dies again, report what the daemon's log says")
 	case errors.Is(err, lake.ErrTimeout):

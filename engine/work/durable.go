@@ -1,0 +1,213 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
+)
+
+// gonePrefix marks what is being deleted: a tree is first renamed to such a
+// name, because a half-deleted tree under its own name would look whole.
+const gonePrefix = ".gone-"
+
+// tmpPrefix marks a file or folder that is being made.
+const tmpPrefix = ".new-"
+
+// syncPath is fsync of a file or folder.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// writeDurable replaces path by data so that a crash leaves the old or the
+// new content: write, fsync, rename, fsync of the folder.
+func writeDurable(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	tmp := filepath.Join(dir, tmpPrefix+filepath.Base(path))
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return errors.Join(err, ignoreMissing(os.Remove(tmp)))
+	}
+	return syncPath(dir)
+}
+
+// mkdirDurable makes path and what is missing above it, down from an existing
+// folder, and syncs each folder that got a new entry.
+func mkdirDurable(path string) error {
+	var missing []string
+	for p := path; ; p = filepath.Dir(p) {
+		fi, err := os.Stat(p)
+		if err == nil {
+			if !fi.IsDir() {
+				return &fs.PathError{Op: "mkdir", Path: p, Err: unix.ENOTDIR}
+			}
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		missing = append(missing, p)
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		if err := os.Mkdir(missing[i], 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := syncPath(filepath.Dir(missing[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveDurable renames and syncs both folders.
+func moveDurable(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	if err := syncPath(filepath.Dir(to)); err != nil {
+		return err
+	}
+	if filepath.Dir(from) == filepath.Dir(to) {
+		return nil
+	}
+	return syncPath(filepath.Dir(from))
+}
+
+// discard deletes a tree, all or nothing as seen by its name. A missing one
+// is no error.
+func discard(path string) error {
+	gone := filepath.Join(filepath.Dir(path), gonePrefix+uuid.NewString())
+	if err := os.Rename(path, gone); err != nil {
+		return ignoreMissing(err)
+	}
+	return os.RemoveAll(gone)
+}
+
+// sweep deletes what discard and half-made files left in dir.
+func sweep(dir string) error {
+	names, err := readNames(dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, gonePrefix) || strings.HasPrefix(n, tmpPrefix) {
+			if err := os.RemoveAll(filepath.Join(dir, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// syncTree is fsync of every file and folder below dir, folders after what
+// they hold.
+func syncTree(dir string) error {
+	var dirs []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			dirs = append(dirs, p)
+		case d.Type().IsRegular():
+			return syncPath(p)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := len(dirs) - 1; i >= 0; i-- {
+		if err := syncPath(dirs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncUp is fsync of the folders from dir up to and with top.
+func syncUp(dir, top string) error {
+	for p := dir; ; p = filepath.Dir(p) {
+		if err := syncPath(p); err != nil {
+			return err
+		}
+		if p == top || len(p) <= len(top) {
+			return nil
+		}
+	}
+}
+
+// readNames lists a folder, sorted; a missing folder is empty.
+func readNames(dir string) ([]string, error) {
+	ents, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	names := make([]string, len(ents))
+	for i, e := range ents {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	return true, nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// renameNoReplace moves a file where nothing may lie. File systems without
+// the flag get a check before the rename; the caller's lock closes the gap.
+func renameNoReplace(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		there, xerr := exists(to)
+		if xerr != nil {
+			return xerr
+		}
+		if there {
+			err = unix.EEXIST
+		} else {
+			err = os.Rename(from, to)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("move %s to %s: %w", from, to, err)
+	}
+	return nil
+}
