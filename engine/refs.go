@@ -300,7 +300,13 @@ func (e *Engine) createRef(ctx context.Context, ref repo.RefName, name, at strin
 	if id == "" {
 		return nil, outcome.New(outcome.NotFound, at+" has no version yet", "commit and push one first")
 	}
-	_, err = e.repo.SetRef(ctx, ref, "", id)
+	_, _, err = e.repo.Ref(ctx, ref)
+	switch {
+	case err == nil:
+		err = repo.ErrMoved
+	case errors.Is(err, repo.ErrNoRef):
+		_, err = e.repo.SetRef(ctx, ref, "", id)
+	}
 	if errors.Is(err, repo.ErrMoved) {
 		return nil, outcome.New(outcome.Conflict, ref.Words()+" exists already", "choose another name")
 	}

@@ -1,0 +1,108 @@
+# What each target does is said beside it; `make` alone prints that list.
+
+GO        ?= go
+PREFIX    ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS   := -X main.version=$(VERSION)
+TESTFLAGS ?=
+FUZZTIME  ?= 20s
+COUNT     ?= 10
+
+# Everything but the tests with real mounts and real clients.
+UNIT = $(shell $(GO) list ./... | grep -v '/integration')
+
+# The Python clients, where setup has made them: looked for when a recipe runs.
+VENV = TARN_TEST_VENV="$${TARN_TEST_VENV:-$$([ ! -e .venv ] || echo '$(CURDIR)/.venv')}"
+
+# fail SENTENCE: for a target that has nothing to run yet.
+fail = { echo "make $@: $(1)" >&2; exit 1; }
+
+.DEFAULT_GOAL := help
+.PHONY: help demo install build setup unit test race lint integration fuzz mutants bench stress soak slatedb cover clean
+
+help: ## print this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 14
+
+demo: setup build ## build, and show the walk-through of the README in a temporary folder
+	integration/setup/demo.sh
+
+build: ## build bin/tarn (as root, installs the compilers it lacks)
+	@integration/setup/setup.sh compiler
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tarn ./cmd/tarn
+
+install: build ## put tarn on the PATH (PREFIX=/usr/local as root, else ~/.local)
+	install -d '$(DESTDIR)$(PREFIX)/bin'
+	install -m 755 bin/tarn '$(DESTDIR)$(PREFIX)/bin/tarn'
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo 'put it on the PATH: export PATH="$(PREFIX)/bin:$$PATH"' ;; esac
+
+setup: ## install what tests and demo need: Debian packages (as root), Python clients
+	@integration/setup/setup.sh
+
+unit: ## unit tests: seconds (those that ask a real client are skipped before `make setup`)
+	$(VENV) $(GO) test $(TESTFLAGS) $(UNIT)
+
+# The servers and clients of the tests are heavy: one package at a time.
+integration: setup ## tests with real mounts, real clients and kill -9
+	$(VENV) $(GO) test $(TESTFLAGS) -p 1 -timeout 30m $(shell $(GO) list ./integration/... | grep -v '/soak')
+
+test: ## every test: unit and integration, clients installed first
+	@$(MAKE) --no-print-directory setup
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory integration
+
+race: ## unit tests with the race detector
+	$(VENV) $(GO) test -race $(TESTFLAGS) $(UNIT)
+
+# staticcheck runs where go.mod pins it as a tool.
+lint: ## gofmt, go vet (each build tag too), staticcheck
+	@bad=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); [ -z "$$bad" ] || { echo "not formatted by gofmt:"; echo "$$bad"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags faults ./...
+	@if $(GO) tool -n staticcheck >/dev/null 2>&1; then echo "$(GO) tool staticcheck ./..."; $(GO) tool staticcheck ./...; else echo "staticcheck is no tool of go.mod: not run"; fi
+
+fuzz: ## each fuzz test for FUZZTIME (20s)
+	@found=; \
+	for dir in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -r -n1 dirname | sort -u); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz'); do \
+	    found=1; echo "$$dir $$f"; \
+	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$dir || exit 1; \
+	  done; \
+	done; \
+	[ -n "$$found" ] || $(call fail,there are no fuzz tests)
+
+# A mutant is a file with build tag mutant_NAME that breaks one promise, and a
+# line "// killed by: PACKAGE TEST" in it: with the tag, that test must fail.
+mutants: ## build each hand-made fault and see the test that names it fail
+	@found=; \
+	for file in $$(grep -rlE '^//go:build mutant_[a-z0-9_]+$$' --include='*.go' .); do \
+	  found=1; tag=$$(sed -nE 's|^//go:build (mutant_[a-z0-9_]+)$$|\1|p' $$file); \
+	  set -- $$(sed -nE 's|^// killed by: ([^ ]+) ([^ ]+)$$|\1 \2|p' $$file); \
+	  [ $$# = 2 ] || { echo "$$file does not say: // killed by: PACKAGE TEST"; exit 1; }; \
+	  $(GO) test -run "^$$2\$$" $$1 >/dev/null || { echo "$$1 $$2 fails without the fault"; exit 1; }; \
+	  $(GO) vet -tags $$tag $$1 || exit 1; \
+	  if $(GO) test -tags $$tag -run "^$$2\$$" $$1 >/dev/null; then echo "$$tag survived $$1 $$2"; exit 1; fi; \
+	  echo "$$tag killed by $$1 $$2"; \
+	done; \
+	[ -n "$$found" ] || $(call fail,there are no hand-made faults yet)
+
+bench: setup ## measure with real mounts and clients; results go to stdout
+	@grep -rqE '^func Benchmark' --include='*_test.go' integration || $(call fail,there are no benchmarks in integration/ yet)
+	$(VENV) $(GO) test -run '^$$' -bench . -timeout 60m ./integration/...
+
+stress: ## unit tests COUNT (10) times in random order, on one and two processors
+	$(VENV) $(GO) test $(TESTFLAGS) -count $(COUNT) -shuffle on -cpu 1,2 -timeout 60m $(UNIT)
+
+soak: ## a mount under load for hours
+	@ls integration/soak/*_test.go >/dev/null 2>&1 || $(call fail,there is no soak test yet)
+	$(GO) test $(TESTFLAGS) -timeout 24h ./integration/soak/...
+
+slatedb: ## build and test the SlateDB catalog store
+	@ls engine/kv/slatekv/*_test.go >/dev/null 2>&1 || $(call fail,the SlateDB catalog store is not in the tree yet)
+	$(GO) test $(TESTFLAGS) -tags slatedb ./engine/kv/...
+
+cover: ## coverage of the unit tests by function, total last
+	$(VENV) $(GO) test -coverprofile cover.out $(UNIT)
+	$(GO) tool cover -func cover.out
+
+clean: ## remove what was built here (Python environments stay in ~/.cache/tarn-dev)
+	rm -rf bin cover.out .venv

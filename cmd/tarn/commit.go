@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tarnfs/tarn/engine/outcome"
+)
+
+func commitCommand(h *host) *cli.Command {
+	return &cli.Command{
+		Name:      "commit",
+		Usage:     "make a version of what is in a working folder",
+		ArgsUsage: "[PATH]",
+		Category:  catWork,
+		Description: manual("Does what touching .commit does: takes the files dropped into tables/ and what SQL changed,\nand makes one version of it on this machine. Nothing to commit is no error. PATH is the working\nfolder, or a folder in it; without a mount there the command fails.",
+			"tarn commit -m 'add the towns of 2026' /mnt/towns/work/main",
+			outcome.NotFound, outcome.Busy, outcome.Refused, outcome.Full, outcome.Fenced, outcome.Damaged, outcome.Interrupted),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "the version's `TEXT` (default: what changed)"},
+			&cli.StringFlag{Name: "author", Usage: "the version's author: `NAME` <mail> [$TARN_AUTHOR]"},
+			&cli.BoolFlag{Name: "allow-empty", Usage: "make a version even when nothing changed"},
+		},
+		Action: action(h, 0, 1, func(c *cli.Context, k *call) error {
+			author := c.String("author")
+			if author == "" {
+				author = h.Getenv("TARN_AUTHOR")
+			}
+			return runCommit(c.Context, k, c.Args().First(), commitOptions{
+				Message: c.String("message"), Author: author, AllowEmpty: c.Bool("allow-empty"),
+			})
+		}),
+	}
+}
+
+func runCommit(ctx context.Context, k *call, path string, o commitOptions) error {
+	return k.withFolder(ctx, path, func(f folder) error {
+		d, err := f.Commit(ctx, o)
+		if err != nil {
+			return err
+		}
+		return k.report(d)
+	})
+}

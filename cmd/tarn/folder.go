@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tarnfs/tarn/engine"
+)
+
+// folder is one working folder, whoever holds it: this process (a plain
+// checkout) or the daemon of a mount.
+type folder interface {
+	Commit(ctx context.Context, o commitOptions) (document, error)
+	// Push calls report, unless nil, now and then while it uploads.
+	Push(ctx context.Context, o pushOptions, report func(progress)) (document, error)
+	Reset(ctx context.Context, o resetOptions) (document, error)
+	Status(ctx context.Context) (document, error)
+	// Diff says in words and fields what a commit would change; the second
+	// result is whether that is anything.
+	Diff(ctx context.Context) (document, bool, error)
+	// Log is the folder's history, newest first, at most n versions (0: all),
+	// with those that are not pushed.
+	Log(ctx context.Context, n int) (logDoc, error)
+	Close() error
+}
+
+// logDoc is a history. --json prints its entries, one a line.
+type logDoc []engine.LogEntry
+
+// Text is a line for each version.
+func (d logDoc) Text() string {
+	if len(d) == 0 {
+		return "no version yet"
+	}
+	var b strings.Builder
+	for i := range d {
+		b.WriteString(d[i].Text())
+	}
+	return b.String()
+}
+
+// localFolder is a working folder that this process has open.
+type localFolder struct {
+	work *engine.Work
+	done func() error // what Close does; nil: the folder stays open
+}
+
+func (f *localFolder) Commit(ctx context.Context, o commitOptions) (document, error) {
+	return documentOf(f.work.Commit(ctx, engine.CommitOptions{Message: o.Message, Author: o.Author, AllowEmpty: o.AllowEmpty}))
+}
+
+func (f *localFolder) Push(ctx context.Context, o pushOptions, report func(progress)) (document, error) {
+	eo := engine.PushOptions{CheckAll: o.CheckAll}
+	if report != nil {
+		eo.Progress = func(done, total int64) { report(progress{done, total}) }
+	}
+	return documentOf(f.work.Push(ctx, eo))
+}
+
+func (f *localFolder) Reset(ctx context.Context, o resetOptions) (document, error) {
+	return documentOf(f.work.Reset(ctx, engine.ResetOptions{Last: o.Last, Undo: o.Undo}))
+}
+
+func (f *localFolder) Status(ctx context.Context) (document, error) {
+	return documentOf(f.work.Status(ctx))
+}
+
+func (f *localFolder) Diff(ctx context.Context) (document, bool, error) {
+	r, err := f.work.Diff(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return r, len(r.Changes) > 0, nil
+}
+
+func (f *localFolder) Log(ctx context.Context, n int) (logDoc, error) {
+	return f.work.Log(ctx, n)
+}
+
+func (f *localFolder) Close() error {
+	if f.done == nil {
+		return nil
+	}
+	return f.done()
+}
+
+// documentOf keeps a nil result from becoming a document that is not nil.
+func documentOf[T document](d T, err error) (document, error) {
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}

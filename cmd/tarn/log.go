@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/tarnfs/tarn/engine"
+	"github.com/tarnfs/tarn/engine/outcome"
+)
+
+func logCommand(h *host) *cli.Command {
+	return &cli.Command{
+		Name:      "log",
+		Usage:     "list versions, newest first",
+		ArgsUsage: "[REF]",
+		Category:  catHistory,
+		Description: manual("REF is a branch, a tag, the first 8 or more characters of a version's ID, REF~N or REF@DATE. Without\nit, in a working folder: its history, with what is not pushed; elsewhere: that of the default branch.",
+			"tarn log -n 5 main",
+			outcome.NotFound, outcome.Unreachable, outcome.Damaged, outcome.Interrupted),
+		Flags: []cli.Flag{
+			&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Usage: "list at most `N` versions", Value: 0, DefaultText: "all"},
+		},
+		Action: action(h, 0, 1, func(c *cli.Context, k *call) error {
+			if c.Int("number") < 0 {
+				return usageError("log: -n %d is less than nothing", c.Int("number"))
+			}
+			return runLog(c.Context, k, c.Args().First(), c.Int("number"))
+		}),
+		BashComplete: completeRefs(h, 0),
+	}
+}
+
+func runLog(ctx context.Context, k *call, ref string, n int) error {
+	l, err := k.history(ctx, ref, n)
+	if err != nil {
+		return err
+	}
+	return showLines(k, l, l)
+}
+
+func (k *call) history(ctx context.Context, ref string, n int) (l logDoc, err error) {
+	p, err := k.find()
+	if err != nil {
+		return nil, err
+	}
+	if ref == "" {
+		if w, ok, err := k.folderHere(ctx, p); err != nil {
+			return nil, err
+		} else if ok {
+			l, err = w.Log(ctx, n)
+			if cerr := w.Close(); err == nil {
+				err = cerr
+			}
+			return l, err
+		}
+		ref = "HEAD"
+	}
+	err = k.openRepository(ctx, p.URL, true, func(e *engine.Engine) error {
+		l, err = e.Log(ctx, ref, n)
+		return err
+	})
+	return l, err
+}
+
+// folderHere is the working folder that p itself lies in, if any: the top of a
+// mount lies in none.
+func (k *call) folderHere(ctx context.Context, p *place) (folder, bool, error) {
+	switch p.Kind {
+	case placeMount:
+		m, err := mountInfo(ctx, k.host, p)
+		if err != nil {
+			return nil, false, err
+		}
+		if _, in := m.branchAt(p.Dir, p.Rel); !in {
+			return nil, false, nil
+		}
+	case placeCheckout:
+	default:
+		return nil, false, nil
+	}
+	w, err := k.openFolder(ctx, p)
+	return w, err == nil, err
+}
