@@ -1,0 +1,83 @@
+package fs
+
+import (
+	"context"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// text is a generated file: rendered at open, so that each handle reads one
+// text to its end, and read past the page cache, so that its size need not be
+// known before.
+type text struct {
+	render func(ctx context.Context) (string, error)
+	mtime  func() time.Time // nil: when it was rendered last
+	size   atomic.Int64     // of the last text; 0 before the first
+	last   atomic.Int64     // when, Unix nanoseconds; 0 before the first
+}
+
+// modified is the time to show.
+func (t *text) modified() time.Time {
+	if t.mtime != nil {
+		return t.mtime()
+	}
+	if ns := t.last.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}
+
+// open renders.
+func (t *text) open(ctx context.Context) (*textHandle, error) {
+	s, err := t.render(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.size.Store(int64(len(s)))
+	t.last.Store(time.Now().UnixNano())
+	return &textHandle{text: s}, nil
+}
+
+// textHandle is one rendered text.
+type textHandle struct{ text string }
+
+var _ gofuse.FileReader = (*textHandle)(nil)
+
+func (h *textHandle) Read(_ context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	if off < 0 || off >= int64(len(h.text)) {
+		return fuse.ReadResultData(nil), 0
+	}
+	n := copy(dest, h.text[off:])
+	return fuse.ReadResultData(dest[:n]), 0
+}
+
+// roText is a generated file, in either tree.
+type roText struct {
+	roNode
+	*text
+}
+
+var (
+	_ gofuse.NodeOpener    = (*roText)(nil)
+	_ gofuse.NodeGetattrer = (*roText)(nil)
+)
+
+func (n *roText) Open(ctx context.Context, flags uint32) (gofuse.FileHandle, uint32, syscall.Errno) {
+	if wantsWrite(flags) {
+		return nil, 0, n.no()
+	}
+	h, err := n.open(ctx)
+	if err != nil {
+		return nil, 0, n.errno(ctx, "open", err)
+	}
+	return h, fuse.FOPEN_DIRECT_IO, 0
+}
+
+func (n *roText) Getattr(_ context.Context, _ gofuse.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	n.sh.fill(&out.Attr, modeRoFile, n.size.Load(), n.modified())
+	return 0
+}
