@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tarnfs/tarn/blobstore"
+	"github.com/tarnfs/tarn/engine/fault"
 	"github.com/tarnfs/tarn/engine/lake"
 	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/repo"
@@ -67,6 +68,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	if o.Worker != nil {
+		fault.Workers(o.Worker.Pids)
 	}
 	r, err := repo.Open(ctx, store)
 	if err != nil {

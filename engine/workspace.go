@@ -137,16 +137,27 @@ func (w *Work) start(ctx context.Context) error {
 
 // openLedger opens the catalog store of a generation for writing.
 func openLedger(ctx context.Context, dir string) (*catalog.Ledger, error) {
-	kv, err := sqlitekv.OpenWriter(ctx, filepath.Join(dir, ledgerName), nil)
+	path := filepath.Join(dir, ledgerName)
+	kv, err := sqlitekv.OpenWriter(ctx, path, nil)
 	if err != nil {
-		return nil, err
+		return nil, ledgerError(path, err)
 	}
 	l, err := catalog.Open(ctx, kv, nil)
 	if err != nil {
 		kv.Close()
-		return nil, err
+		return nil, ledgerError(path, err)
 	}
 	return l, nil
+}
+
+// ledgerError says how to go on with a ledger that cannot be opened. It is
+// what is committed: nothing rebuilds it, and nothing throws it away.
+func ledgerError(path string, err error) error {
+	if outcome.Of(err) != outcome.Damaged {
+		return err
+	}
+	folder := filepath.Dir(filepath.Dir(filepath.Dir(path)))
+	return outcome.Wrap(outcome.Damaged, path, err, "move "+folder+" away and mount again: the branch is then checked out anew; what was not pushed stays in the outbox of the folder you moved")
 }
 
 // Close ends the working folder: running verbs are waited for, nothing is lost

@@ -90,3 +90,28 @@ func TestHalfDeletedRepository(t *testing.T) {
 		})
 	}
 }
+
+// TestVerify: a whole repository is whole; each damage is named, with exit code 1.
+func TestVerify(t *testing.T) {
+	needFUSE(t)
+	sb := newSandbox(t)
+	sb.initAndMount()
+	sb.write(sb.work()+"/tables/main/t/a.csv", "x,y\n1,one\n")
+	sb.must(sb.work(), "touch .commit .push")
+	sb.umount()
+	if out := sb.must("/", "tarn --repo "+sb.repo+" verify --data"); !strings.Contains(out, "is whole") {
+		t.Errorf("verify: %s", out)
+	}
+	sb.damaged = true
+	sb.must(sb.repo, `f=$(ls data/main/t/*.parquet); chmod u+w $f; printf X | dd of=$f bs=1 seek=20 conv=notrunc 2>/dev/null`)
+	if r := sb.sh("/", "tarn --repo "+sb.repo+" verify"); r.code != 0 {
+		t.Errorf("verify without --data reads no data file: exit code %d\n%s", r.code, r.out)
+	}
+	if r := sb.sh("/", "tarn --repo "+sb.repo+" verify --data"); r.code != 1 || !strings.Contains(r.out, "fault: data/main/t/a-") {
+		t.Errorf("verify --data after a flipped byte: exit code %d\n%s", r.code, r.out)
+	}
+	sb.must(sb.repo, "rm data/main/t/*.parquet versions/*/files.json")
+	if r := sb.sh("/", "tarn --repo "+sb.repo+" verify --json"); r.code != 1 || !strings.Contains(r.out, `files.json`) {
+		t.Errorf("verify after a loss: exit code %d\n%s", r.code, r.out)
+	}
+}

@@ -154,7 +154,7 @@ func checkCountersPresent(ctx context.Context, view kv.View) error {
 				return err
 			}
 			if any {
-				return damaged(ErrDesync, "counter %v is missing, but %s has rows: run tarn repair", d, t.SQLName())
+				return damaged(ErrDesync, "counter %v is missing, but %s has rows", d, t.SQLName())
 			}
 		}
 	}

@@ -10,18 +10,8 @@ import (
 	"syscall"
 )
 
-// The variables that a test sets.
-const (
-	envFault = "TARN_FAULT"
-	envWhen  = "TARN_FAULT_WHEN"
-)
-
-// armed is read once: a worker process inherits the variables and counts for itself.
-var armed = sync.OnceValue(func() *counter {
-	c := parse(os.Getenv(envFault))
-	c.when = os.Getenv(envWhen)
-	return c
-})
+// armed is read once.
+var armed = sync.OnceValue(func() *counter { return parse(os.Getenv("TARN_FAULT")) })
 
 // armedWorker is the step at which the workers are killed instead, from
 // TARN_FAULT_WORKER.
@@ -54,7 +44,6 @@ func killWorkers() {
 // counter kills at the n-th passing of the step called name.
 type counter struct {
 	name string
-	when string // file that must exist for a passing to count; "": every one counts
 
 	mu   sync.Mutex // guards left
 	left int
@@ -81,22 +70,14 @@ func (c *counter) passed(name string) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.when != "" {
-		if _, err := os.Lstat(c.when); err != nil {
-			return false
-		}
-	}
 	c.left--
-	// Who removes the file dies: once, however many processes pass.
-	return c.left == 0 && (c.when == "" || os.Remove(c.when) == nil)
+	return c.left == 0
 }
 
 // Point marks a step by name, such as "push.before-ref". When TARN_FAULT is
-// "name" or "name:n", the process kills itself (TARN_FAULT_WORKER: its workers) at the n-th passing: by
-// SIGKILL, so that no deferred call, no flush and no signal handler runs.
-// When TARN_FAULT_WHEN names a file, a passing counts only while it exists, and
-// the death removes it: so a test arms a step of a worker, of which there are
-// many, just before the commit it means.
+// "name" or "name:n", the process kills itself (TARN_FAULT_WORKER: its
+// workers) at the n-th passing: by SIGKILL, so that no deferred call, no flush
+// and no signal handler runs.
 func Point(name string) {
 	if armedWorker().passed(name) {
 		killWorkers()
@@ -107,15 +88,4 @@ func Point(name string) {
 	// The signal may take a moment; nothing may happen after the step meanwhile.
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
-}
-
-// Env is what a child process must have in its environment to obey too.
-func Env() []string {
-	var env []string
-	for _, name := range []string{envFault, envWhen} {
-		if v := os.Getenv(name); v != "" {
-			env = append(env, name+"="+v)
-		}
-	}
-	return env
 }

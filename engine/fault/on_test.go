@@ -3,10 +3,8 @@
 package fault
 
 import (
-	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,23 +32,6 @@ func TestCounter(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("TARN_FAULT=%q over %q: got %s, want %s", tc.text, tc.steps, got, tc.want)
 		}
-	}
-}
-
-func TestCounterWaitsForItsFile(t *testing.T) {
-	c := parse("a:2")
-	c.when = filepath.Join(t.TempDir(), "armed")
-	if c.passed("a") || c.passed("a") {
-		t.Fatal("died before the file was there")
-	}
-	if err := os.WriteFile(c.when, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if c.passed("a") || !c.passed("a") {
-		t.Fatal("did not die at the second passing after the file was there")
-	}
-	if _, err := os.Stat(c.when); !errors.Is(err, os.ErrNotExist) {
-		t.Error("the file is still there: the next process would die too")
 	}
 }
 

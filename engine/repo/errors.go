@@ -89,7 +89,7 @@ func (e *ConflictError) Is(target error) bool { return target == ErrMoved }
 
 // Unwrap gives the outcome.
 func (e *ConflictError) Unwrap() error {
-	return outcome.New(outcome.Moved, e.Error(), "take the new state with: touch .pull (or tarn pull), then push again")
+	return outcome.New(outcome.Moved, e.Error(), "check the branch out again, redo the work and push again")
 }
 
 // notExist tells "no such object" from every other answer of the store.

@@ -42,7 +42,7 @@ type nameCheck struct {
 }
 
 func (c *nameCheck) refuse(next, what string, args ...any) {
-	c.errs = append(c.errs, &outcome.Error{Outcome: outcome.Refused, What: fmt.Sprintf(what, args...), Next: next, Err: ErrName})
+	c.errs = append(c.errs, outcome.Mark(outcome.Refused, fmt.Sprintf(what, args...), ErrName, next))
 }
 
 func (c *nameCheck) usable(ch Change) {

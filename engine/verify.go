@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tarnfs/tarn/blobstore"
+	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/repo"
+)
+
+// VerifyOptions of Verify.
+type VerifyOptions struct {
+	Data bool // also read every stored file whose sha256 is known
+}
+
+// VerifyResult says what Verify found.
+type VerifyResult struct {
+	URL    string   `json:"url"`
+	Faults []string `json:"faults"` // broken promises of the format, a line each
+	Notes  []string `json:"notes"`  // not what tarn writes, and harmless
+}
+
+// Text is a line for each finding, and one for the whole.
+func (r *VerifyResult) Text() string {
+	var b strings.Builder
+	for _, f := range r.Faults {
+		b.WriteString("fault: " + f + "\n")
+	}
+	for _, n := range r.Notes {
+		b.WriteString("note: " + n + "\n")
+	}
+	if len(r.Faults) == 0 {
+		fmt.Fprintf(&b, "%s is whole\n", r.URL)
+	} else {
+		fmt.Fprintf(&b, "%s has %s: restore what is named from a copy\n", r.URL, plural(len(r.Faults), "fault"))
+	}
+	return b.String()
+}
+
+// Verify holds a whole repository to its format: refs, versions, checksums,
+// named files. It writes nothing, and opens repositories that Open refuses.
+func Verify(ctx context.Context, url string, o VerifyOptions) (*VerifyResult, error) {
+	store, err := blobstore.Open(ctx, url, &blobstore.Options{ReadOnly: true})
+	if errors.Is(err, blobstore.ErrNotExist) {
+		return nil, outcome.New(outcome.NotFound, "no such repository: "+url, "check the path")
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	r, err := repo.OpenUnchecked(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	findings, err := r.CheckWith(ctx, repo.CheckOptions{Data: o.Data})
+	if err != nil {
+		return nil, err
+	}
+	res := &VerifyResult{URL: store.URL(), Faults: []string{}, Notes: []string{}}
+	for _, f := range findings {
+		line := f.Key + ": " + f.What
+		if f.Level == repo.Fault {
+			res.Faults = append(res.Faults, line)
+		} else {
+			res.Notes = append(res.Notes, line)
+		}
+	}
+	return res, nil
+}
