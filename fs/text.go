@@ -16,8 +16,11 @@ import (
 type text struct {
 	render func(ctx context.Context) (string, error)
 	mtime  func() time.Time // nil: when it was rendered last
-	size   atomic.Int64     // of the last text; 0 before the first
-	last   atomic.Int64     // when, Unix nanoseconds; 0 before the first
+	// fixed: the text never changes, so it is rendered once for its size. What
+	// copies by size (tar, rsync) would take 0 bytes for all of it.
+	fixed bool
+	size  atomic.Int64 // of the last text; 0 before the first
+	last  atomic.Int64 // when, Unix nanoseconds; 0 before the first
 }
 
 // modified is the time to show.
@@ -77,7 +80,12 @@ func (n *roText) Open(ctx context.Context, flags uint32) (gofuse.FileHandle, uin
 	return h, fuse.FOPEN_DIRECT_IO, 0
 }
 
-func (n *roText) Getattr(_ context.Context, _ gofuse.FileHandle, out *fuse.AttrOut) syscall.Errno {
+func (n *roText) Getattr(ctx context.Context, _ gofuse.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	if n.fixed && n.last.Load() == 0 {
+		if _, err := n.open(ctx); err != nil {
+			return n.errno(ctx, "stat", err)
+		}
+	}
 	n.sh.fill(&out.Attr, modeRoFile, n.size.Load(), n.modified())
 	return 0
 }

@@ -139,11 +139,7 @@ func (t *tree) addTexts(add addFunc) {
 		render func(ctx context.Context) (string, error)
 	}{{nameAttach, attach}, {nameLog, t.v.LogText}, {nameDiff, t.v.DiffText}} {
 		add(f.name, identity(syscall.S_IFREG, "text", versionName(t.v.ID()), f.name), func() gofuse.InodeEmbedder {
-			n := &roText{roNode: t.w.ro(), text: &text{render: f.render, mtime: t.v.Time}}
-			if f.name == nameAttach {
-				n.size.Store(int64(len(t.v.AttachSQL(dir)))) // costs nothing, so its size is true from the start
-			}
-			return n
+			return &roText{roNode: t.w.ro(), text: &text{render: f.render, mtime: t.v.Time, fixed: true}}
 		})
 	}
 }

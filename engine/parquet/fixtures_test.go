@@ -169,3 +169,15 @@ func TestReadNestedAndUpdated(t *testing.T) {
 		t.Errorf("last column %+v", last)
 	}
 }
+
+// A file without rows, as pyarrow writes it: a row group whose columns have a
+// dictionary and no data page.
+func TestReadNoRows(t *testing.T) {
+	f, err := read(readFixture(t, "norows.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Rows != 0 || len(f.Columns) != 2 {
+		t.Errorf("got %d rows and %d columns, want 0 and 2", f.Rows, len(f.Columns))
+	}
+}

@@ -74,9 +74,10 @@ type chunk struct {
 	stats      *chunkStats
 }
 
-// start is where the chunk's bytes begin.
+// start is where the chunk's bytes begin. Arrow stores a row group without
+// rows as a dictionary and no data page, whose offset then stays 0.
 func (c *chunk) start() int64 {
-	if c.dictOffset > 0 && c.dictOffset < c.dataOffset {
+	if c.dictOffset > 0 && (c.dictOffset < c.dataOffset || c.dataOffset == 0) {
 		return c.dictOffset
 	}
 	return c.dataOffset
