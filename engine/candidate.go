@@ -34,7 +34,6 @@ type candidate struct {
 	sameDataset bool // dataset.json equals the parent's
 	sameNames   bool // the files have the names they had
 	added       []*repo.File
-	filesJSON   []byte
 }
 
 // describe says what the version will hold: step 2c's first half.
@@ -110,7 +109,7 @@ func (c *committing) sumOf(ctx context.Context, f *repo.File, old *versionIndex)
 	}
 	for i := range c.stored {
 		if c.stored[i].step.StoredPath == strings.TrimPrefix(f.Path, c.w.e.repo.DataDir()) {
-			return c.stored[i].taken.SHA256, nil
+			return c.stored[i].sum, nil
 		}
 	}
 	local := c.w.localData(f.Path)

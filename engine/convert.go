@@ -20,6 +20,7 @@ import (
 type convertedFile struct {
 	step  lake.TakeStep
 	path  string // local file with the bytes; "" when they are stored already
+	sum   string // sha256 of the bytes that are stored, hex; taken has that of the dropped ones
 	taken lake.Taken
 }
 
@@ -39,7 +40,7 @@ func (c *committing) convert(ctx context.Context, plan *lake.Plan) ([]convertedF
 
 func (c *committing) convertOne(ctx context.Context, step lake.TakeStep) (convertedFile, error) {
 	s := c.sources[step.StageID]
-	f := convertedFile{step: step, path: s.path}
+	f := convertedFile{step: step, path: s.path, sum: s.SHA256}
 	f.taken = lake.Taken{StageID: step.StageID, Footer: s.Footer, SHA256: s.SHA256}
 	switch step.Mode {
 	case lake.Reuse:
@@ -78,7 +79,8 @@ func (c *committing) tableOf(stageID string) string {
 	return ""
 }
 
-// readConverted reads what the worker has written.
+// readConverted reads what the worker has written. The sha256 of the dropped
+// bytes stays: the same file dropped again is known by it.
 func (c *committing) readConverted(f *convertedFile) error {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -93,7 +95,7 @@ func (c *committing) readConverted(f *convertedFile) error {
 	if _, err := io.Copy(h, file); err != nil {
 		return err
 	}
-	f.taken.SHA256, f.taken.Bytes = hex.EncodeToString(h.Sum(nil)), st.Size()
+	f.sum, f.taken.Bytes = hex.EncodeToString(h.Sum(nil)), st.Size()
 	f.taken.Footer, err = parquet.Read(file, st.Size())
 	return err
 }
@@ -104,7 +106,7 @@ func (c *committing) readConverted(f *convertedFile) error {
 func (w *Work) adopt1(ctx context.Context, f *convertedFile) error {
 	if w.plain != nil {
 		key := w.e.repo.DataDir() + f.step.StoredPath
-		_, err := blobstore.PutIfAbsentConfirmed(ctx, w.e.store, key, blobstore.FileBody(f.path, f.taken.Bytes, f.taken.SHA256))
+		_, err := blobstore.PutIfAbsentConfirmed(ctx, w.e.store, key, blobstore.FileBody(f.path, f.taken.Bytes, f.sum))
 		return err
 	}
 	err := w.generation().AdoptData(f.path, f.step.StoredPath, work.AdoptLink)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,10 @@ type ended struct {
 	At      time.Time       `json:"at"`
 	Outcome outcome.Outcome `json:"outcome"`
 	Text    string          `json:"text"` // one or two lines
+	// Echo: the verb was refused only because another one has failed, and
+	// that one's text says why. It is told to who asked, and is not a failure
+	// of its own: FAILED.txt would only point at itself.
+	Echo bool `json:"echo,omitempty"`
 }
 
 func openOutcomes(path string, now func() time.Time) *outcomes {
@@ -41,11 +46,14 @@ func openOutcomes(path string, now func() time.Time) *outcomes {
 	return o
 }
 
+// errCommitFailed: a push is refused because the last commit failed.
+var errCommitFailed = errors.New("engine: the last commit failed")
+
 // set remembers err (nil: success, told by text) as the outcome of v.
 func (o *outcomes) set(v Verb, err error, text string) {
 	e := ended{Verb: v, At: o.now().UTC(), Outcome: outcome.Of(err), Text: text}
 	if err != nil {
-		e.Text = failureText(v, err)
+		e.Text, e.Echo = failureText(v, err), errors.Is(err, errCommitFailed)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,7 +86,7 @@ func (o *outcomes) failed() (ended, bool) {
 	defer o.mu.Unlock()
 	var found ended
 	for _, e := range o.last {
-		if e.Outcome != outcome.Done && e.At.After(found.At) {
+		if e.Outcome != outcome.Done && !e.Echo && e.At.After(found.At) {
 			found = e
 		}
 	}

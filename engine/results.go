@@ -121,9 +121,12 @@ func (s *Status) Text() string {
 	if s.Plain {
 		commit, push, reset = "tarn commit", "tarn push", "tarn reset"
 	}
-	if len(s.Changes) == 0 && len(s.Problems) == 0 {
+	switch nothing := len(s.Changes) == 0 && len(s.Problems) == 0; {
+	case nothing && s.Running != "":
+		b.WriteString("\n") // what there was may just be in the hands of the running verb
+	case nothing:
 		b.WriteString(" Nothing to commit.\n")
-	} else {
+	default:
 		b.WriteString(" To commit:\n")
 		for _, c := range s.Changes {
 			b.WriteString("  " + c + "\n")

@@ -4,7 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/lake"
@@ -62,15 +68,20 @@ func (w *Work) statusChanges(ctx context.Context, s *Status) error {
 		}
 	}
 	sources := map[string]*source{}
+	gone := map[string]bool{}
 	for i := range changes {
 		c := &changes[i]
-		if c.Kind != work.Put {
-			continue
+		if c.Kind != work.Put || !utf8.ValidString(c.Path) {
+			continue // such a name was refused above, and the worker cannot be told it
 		}
 		if c.StageID == "" {
 			c.StageID = c.Path // only to find its source again
 		}
 		src, err := w.previews.get(c, func() (*source, error) { return w.e.readSource(ctx, c, true) })
+		if _, serr := os.Lstat(c.Real); errors.Is(serr, fs.ErrNotExist) {
+			gone[c.Path] = true // removed or renamed meanwhile: the next status tells
+			continue
+		}
 		if err != nil {
 			if err := problem(s, err); err != nil {
 				return err
@@ -79,6 +90,7 @@ func (w *Work) statusChanges(ctx context.Context, s *Status) error {
 		}
 		sources[c.StageID] = src
 	}
+	changes = slices.DeleteFunc(changes, func(c work.Change) bool { return c.Kind == work.Put && gone[c.Path] })
 	if len(s.Problems) == 0 {
 		plan, _, err := w.planChanges(ctx, changes, sources, opts)
 		if err != nil {
@@ -126,20 +138,29 @@ func problem(s *Status, err error) error {
 
 // describeChange is a staged change in one line, without looking at the file.
 func describeChange(c *work.Change) string {
-	table := c.Schema + "." + c.Table
+	table := printable(c.Schema + "." + c.Table)
 	switch c.Kind {
 	case work.Put:
-		return fmt.Sprintf("+ %s   %s", table, c.Path)
+		return fmt.Sprintf("+ %s   %s", table, printable(c.Path))
 	case work.Remove:
-		return fmt.Sprintf("- %s   %s removed", table, c.Name)
+		return fmt.Sprintf("- %s   %s removed", table, printable(c.Name))
 	case work.RenameFile:
-		return fmt.Sprintf("~ %s   %s renamed to %s", table, c.From, c.Name)
+		return fmt.Sprintf("~ %s   %s renamed to %s", table, printable(c.From), printable(c.Name))
 	case work.DropTable:
 		return fmt.Sprintf("- %s   table dropped", table)
 	case work.RenameTable:
-		return fmt.Sprintf("~ %s   renamed from %s", table, c.FromTable)
+		return fmt.Sprintf("~ %s   renamed from %s", table, printable(c.FromTable))
 	}
 	return table
+}
+
+// printable quotes a name that would break the line or the terminal it is
+// shown in; such names are refused, but must be told first.
+func printable(name string) string {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // deskLines says what SQL has done on the desk since the last commit, by table.

@@ -66,7 +66,7 @@ func (w *Work) act(bg, caller context.Context, v Verb, message string) (err erro
 		}
 	case VerbPush:
 		if e, bad := w.outcomes.get(VerbCommit); bad && e.Outcome != outcome.Done {
-			err = outcome.New(e.Outcome, "the last commit failed, see FAILED.txt", "mend it and touch .commit")
+			err = outcome.Mark(e.Outcome, "the last commit failed, see FAILED.txt", errCommitFailed, "mend it and touch .commit")
 			break
 		}
 		var r *PushResult

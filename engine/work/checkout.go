@@ -285,14 +285,13 @@ func (x *Index) restoreFile(root, rel string, f BaseFile, open Opener) error {
 		return err
 	}
 	at := filepath.Join(root, rel)
-	now, ok, err := statOf(at)
-	if err != nil || ok {
+	if _, ok, err := statOf(at); err != nil || ok {
 		return err
 	}
 	if err := writeBaseFile(at, f, open); err != nil {
 		return err
 	}
-	now, _, err = statOf(at)
+	now, _, err := statOf(at)
 	x.Files[diskName(rel)] = now
 	return err
 }
