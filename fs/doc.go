@@ -28,7 +28,8 @@
 // the writable tree is cached by name. The kernel is never notified.
 //
 // Generated files are rendered at open and read with direct I/O: a handle
-// sees one text; their size is that of the last text.
+// sees one text; their size is that of the last text, and of a version's,
+// which never change, the true one from the start.
 //
 // A file of tables/ whose rows differ from the stored bytes is made at first
 // open. Until then its announced size may still change, so its attributes are
