@@ -57,9 +57,9 @@ func BenchmarkRead(b *testing.B) {
 	sb := newSandbox(b)
 	sb.initAndMount()
 	sb.python(sb.dir, `
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq, sys
-rng = np.random.default_rng(1)
-pq.write_table(pa.table({f"c{i}": rng.random(2_000_000) for i in range(16)}), sys.argv[1], compression="none", use_dictionary=False)`,
+import duckdb, sys
+cols = ", ".join(f"random() AS c{i}" for i in range(16))
+duckdb.execute(f"COPY (SELECT {cols} FROM range(2000000)) TO '{sys.argv[1]}' (FORMAT parquet, COMPRESSION uncompressed)")`,
 		filepath.Join(sb.dir, "big.parquet"))
 	sb.must(sb.work(), "mkdir -p tables/main/big && cp "+sb.dir+"/big.parquet tables/main/big/ && touch .commit .push")
 	through := filepath.Join(sb.mnt, "branches/main/tables/main/big/big.parquet")

@@ -79,6 +79,9 @@ func newServer(o MountOptions, dir string, root bool) (*fuse.Server, error) {
 		return nil, outcome.Wrap(outcome.Permission, "this system has no FUSE device", err,
 			"load it with: modprobe fuse (in a container: --device /dev/fuse --cap-add SYS_ADMIN)")
 	}
+	if err := unix.Access("/dev/fuse", unix.R_OK|unix.W_OK); err != nil {
+		return nil, outcome.Wrap(outcome.Permission, "this user may not use /dev/fuse", err, "have root allow it: chmod 666 /dev/fuse")
+	}
 	if !root {
 		if _, err := helper(); err != nil {
 			return nil, err

@@ -118,8 +118,8 @@ func (d *daemon) start(ctx context.Context) error {
 		if err := d.openHead(ctx); err != nil {
 			return err
 		}
-		d.tree.Mounted(pair.Work.Dir())
-		points = append(points, pair.Work.Dir())
+		d.tree.Mounted(pair.WorkDir())
+		points = append(points, pair.WorkDir())
 	}
 	dir, err := d.k.socketDir()
 	if err != nil {
@@ -232,8 +232,8 @@ func (d *daemon) announce(ctx context.Context, r *ready) error {
 
 func (d *daemon) describe() mountDoc {
 	doc := mountDoc{URL: d.engine.URL(), Point: d.pair.Repo.Dir(), ReadOnly: d.o.ReadOnly, PID: os.Getpid()}
-	if d.pair.Work != nil {
-		doc.Work = d.pair.Work.Dir()
+	if d.pair.WorkDir() != "" {
+		doc.Work = d.pair.WorkDir()
 		doc.Open = d.branches()
 	}
 	return doc

@@ -124,8 +124,13 @@ func (d *daemon) pairOptions() mount.PairOptions {
 		},
 		WorkDir: d.o.Work,
 	}
-	if d.tree != nil { // a nil *fs.Work would be a root that is not nil
-		o.Work = d.tree
+	if d.tree == nil { // a nil *fs.Work would be a root that is not nil
+		return o
+	}
+	o.Work = d.tree
+	if d.o.Work == "" {
+		// Who is not root cannot mount inside a mount: one tree holds both.
+		o.Together = fs.NewRoot(d.engine, fs.RootOptions{Common: d.common(), MountPoint: point, Links: links, Work: d.tree})
 	}
 	return o
 }
