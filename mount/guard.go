@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tarnfs/tarn/engine/outcome"
 )
 
@@ -198,6 +200,13 @@ func statLimited(path string) (os.FileInfo, error) {
 	}
 	got := make(chan answer, 1)
 	go func() {
+		// statfs is asked of the daemon each time; what stat says of a mount's
+		// root may be an hour old, and its daemon dead.
+		var fsys unix.Statfs_t
+		if err := unix.Statfs(path, &fsys); errors.Is(err, unix.ENOTCONN) {
+			got <- answer{nil, &os.PathError{Op: "statfs", Path: path, Err: err}}
+			return
+		}
 		st, err := os.Stat(path)
 		got <- answer{st, err}
 	}()

@@ -2,18 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 
 	"github.com/tarnfs/tarn/engine/outcome"
-	"github.com/tarnfs/tarn/mount"
 )
 
 // mountOptions are the flags of tarn mount.
@@ -84,49 +80,10 @@ func readMountOptions(c *cli.Context, k *call) (mountOptions, error) {
 // runMount serves in this process when it is told to, else starts one that
 // does and waits until the mount answers.
 func runMount(ctx context.Context, k *call, o mountOptions) error {
-	if err := notMounted(o.Point); err != nil {
-		return err
-	}
 	if o.Foreground {
 		return runDaemon(ctx, k, o)
 	}
 	return spawn(ctx, k, o)
-}
-
-// notMounted refuses a mount point that is one of ours already, before the
-// working folder is found to be in use by it. A dead mount is taken away.
-func notMounted(point string) error {
-	p, err := mountPlace(point)
-	if err != nil {
-		return ignoreNotFound(err)
-	}
-	if deadMount(point) {
-		return mount.Umount(point, true)
-	}
-	return outcome.New(outcome.Busy, p.URL+" is already mounted at "+point, "use it, or end it first: tarn umount "+point)
-}
-
-// deadMount says that nobody serves the mount at point any more. statfs is
-// asked of the daemon each time; what stat says may be an hour old.
-func deadMount(point string) bool {
-	got := make(chan error, 1)
-	go func() { // ends with a daemon that hangs
-		var st unix.Statfs_t
-		got <- unix.Statfs(point, &st)
-	}()
-	select {
-	case err := <-got:
-		return errors.Is(err, unix.ENOTCONN)
-	case <-time.After(answerLimit):
-		return false
-	}
-}
-
-func ignoreNotFound(err error) error {
-	if outcome.Of(err) == outcome.NotFound {
-		return nil
-	}
-	return err
 }
 
 // complete checks the options and makes every path absolute: the background
