@@ -28,6 +28,30 @@ var badFiles = []struct {
 	{"wrong columns", "tables/main/t/b.csv", "x,z\n1,2\n",
 		"commit refused: tables/main/t/b.csv, column y: not in the file, wanted VARCHAR (table main.t)\n" +
 			"nothing was changed; your files are still here. Add the column to the file, or set allow_schema_change = true in meta/options.toml to leave it NULL, then: touch .commit\n"},
+	{"truncated parquet", "tables/main/t/b.parquet", "PAR1" + strings.Repeat("x", 100),
+		"commit refused: tables/main/t/b.parquet: not a Parquet file: it begins with PAR1 but does not end with it (cut short?)\n" +
+			"nothing was changed; your files are still here. Fix or remove b.parquet, then: touch .commit\n"},
+	{"a name no table can have", "tables/main/t/sub/b.csv", "x,y\n1,one\n",
+		"commit refused: tables/main/t/sub/b.csv lies in a subfolder of the table's folder\n" +
+			"nothing was changed; your files are still here. Put the files of the table in its folder itself; if the name of the subfolder is a value, write it into a column first, then: touch .commit\n"},
+	{"a hidden DuckLake name", "tables/information_schema/t/b.csv", "x,y\n1,one\n",
+		"commit refused: tables/information_schema/t/b.csv: schema name \"information_schema\" is a name that DuckDB keeps for itself\n" +
+			"nothing was changed; your files are still here. Rename the folder, then: touch .commit\n"},
+	{"compressed csv", "tables/main/t/b.csv.gz", "\x1f\x8b",
+		"commit refused: tables/main/t/b.csv.gz is compressed as a whole: the files of a table are Parquet, CSV or JSON lines\n" +
+			"nothing was changed; your files are still here. Unpack b.csv.gz, then: touch .commit\n"},
+	{"not UTF-8", "tables/main/t/b.csv", "x,y\n1,\xff\xfe\n",
+		"commit refused: tables/main/t/b.csv line 2: field 2 is not UTF-8\n" +
+			"nothing was changed; your files are still here. Fix or remove b.csv, then: touch .commit\n"},
+	{"ragged csv", "tables/main/t/b.csv", "x,y\n1,one,more\n",
+		"commit refused: tables/main/t/b.csv line 2: 3 fields, wanted 2\n" +
+			"nothing was changed; your files are still here. Fix or remove b.csv, then: touch .commit\n"},
+	{"broken json", "tables/main/t/b.jsonl", "{\"x\": 1, \"y\": \"one\"}\n{\"x\": 2,\n",
+		"commit refused: tables/main/t/b.jsonl line 2: Malformed JSON: unexpected end of data\n" +
+			"nothing was changed; your files are still here. Fix or remove b.jsonl, then: touch .commit\n"},
+	{"json of another type", "tables/main/t/b.jsonl", "{\"x\": \"eins\", \"y\": \"one\"}\n",
+		"commit refused: tables/main/t/b.jsonl line 1, column x: \"eins\" is not a BIGINT (wanted by table main.t)\n" +
+			"nothing was changed; your files are still here. Fix or remove b.jsonl, then: touch .commit\n"},
 	{"unknown form", "tables/main/t/b.xlsx", "PK\x03\x04",
 		"commit refused: tables/main/t/b.xlsx is not Parquet, CSV or JSON lines\n" +
 			"nothing was changed; your files are still here. Fix or remove b.xlsx, then: touch .commit\n"},
