@@ -194,6 +194,11 @@ func datasetTables(content *lake.Content) (tables []repo.Table, views []repo.Vie
 // same name, and the names of the others are the same, too: then no file was
 // renamed. (A replaced file keeps its stem.)
 func sameNames(a, b *repo.Files) bool {
+	for f := range b.All() {
+		if was, ok := a.Get(f.Path); ok && f.Kind == repo.DataFile && shownName(was) != shownName(f) {
+			return false // also where two files have exchanged their names
+		}
+	}
 	names := func(x *repo.Files) []string {
 		var out []string
 		for f := range x.All() {

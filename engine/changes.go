@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/repo"
 )
 
@@ -255,8 +256,19 @@ func (c *committing) sameContent(ctx context.Context, v *candidate) (bool, error
 }
 
 // sameRows compares the rows of the files that only one side has. A writer
-// that cannot read them makes the version.
+// that cannot read the rows makes the version: the base may be damaged, and
+// this commit what mends it.
 func (c *committing) sameRows(ctx context.Context, v *candidate, old *versionIndex, t tableChange) (bool, error) {
+	same, err := c.compareRows(ctx, v, old, t)
+	switch o := outcome.Of(err); {
+	case err == nil, o == outcome.Full, o == outcome.Interrupted, errIs(err, lake.ErrWorkerDied, lake.ErrTimeout):
+		return same, deskError(err)
+	}
+	c.w.log.WarnContext(ctx, "rows of the last version cannot be read; the version is made", "table", t.name(), keyErr, err)
+	return false, nil
+}
+
+func (c *committing) compareRows(ctx context.Context, v *candidate, old *versionIndex, t tableChange) (bool, error) {
 	frozen, err := c.base.where.localCatalog(ctx, c.base.meta.ID, c.base.meta.SHA256[repo.CatalogFile])
 	if err != nil {
 		return false, err
@@ -270,11 +282,7 @@ func (c *committing) sameRows(ctx context.Context, v *candidate, old *versionInd
 	if err != nil {
 		return false, err
 	}
-	same, err := c.w.e.worker.SameRows(ctx, lake.SameRowsRequest{A: a, B: b})
-	if errIs(err, lake.ErrUnsupported) {
-		return false, nil
-	}
-	return same, deskError(err)
+	return c.w.e.worker.SameRows(ctx, lake.SameRowsRequest{A: a, B: b})
 }
 
 func rowsSide(ctx context.Context, t *versionTree, ix *versionIndex, frozen string, files []*repo.File) (lake.RowsOf, error) {

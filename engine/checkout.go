@@ -149,7 +149,7 @@ func rowsOf(ctx context.Context, tx lake.Tx) catalog.RowSource {
 // writeMeta writes meta/dataset.json as the version has it; options.toml stays
 // the user's.
 func (w *Work) writeMeta(ctx context.Context, tree *versionTree, dir string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "checks"), 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	b, err := w.datasetBytes(ctx, tree)

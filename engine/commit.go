@@ -63,6 +63,7 @@ func (w *Work) commit(ctx context.Context, o CommitOptions) (*CommitResult, erro
 	if err != nil {
 		c.abandon(ctx)
 	}
+	c.dropConverted()
 	if err != nil && !c.entered {
 		if perr := taken.PutBack(); perr != nil {
 			return nil, errors.Join(err, perr)

@@ -1,9 +1,15 @@
 package engine_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/tarnfs/tarn/engine"
+	"github.com/tarnfs/tarn/engine/outcome"
 )
 
 func TestCommitPush(t *testing.T) {
@@ -61,5 +67,75 @@ func TestCommitPush(t *testing.T) {
 	}
 	if err := w.Tables().Unlink("main/towns/more.csv"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestWriterThatCannotReadTheRowsMakesTheVersion: a damaged file of the parent
+// can be replaced by the same rows.
+func TestWriterThatCannotReadTheRowsMakesTheVersion(t *testing.T) {
+	b := newBench(t)
+	e, w := b.open()
+	defer e.Close()
+	drop(t, w, "main/t/a.csv", "x\n1\n2\n")
+	commit(t, w)
+	push(t, w)
+	found, err := filepath.Glob(filepath.Join(b.root(), "data/main/t/*.parquet"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	whole, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(found[0], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(found[0], make([]byte, len(whole)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	drop(t, w, "main/t/a.csv", "x\n2\n1\n")
+	if r := commit(t, w); r.ID == "" {
+		t.Error("the version was not made")
+	}
+	if err := os.WriteFile(found[0], whole, 0o644); err != nil { // for the check at the end
+		t.Fatal(err)
+	}
+}
+
+// TestSourceSum: files.json keeps the sha256 of the bytes as they were
+// dropped, beside that of the stored file.
+func TestSourceSum(t *testing.T) {
+	b := newBench(t)
+	e, w := b.open()
+	defer e.Close()
+	const text = "x\n1\n2\n"
+	drop(t, w, "main/t/a.csv", text)
+	id := commit(t, w).ID
+	push(t, w)
+	files, err := e.Repository().ReadFiles(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(text))
+	for f := range files.All() {
+		if f.SourceSHA256 != hex.EncodeToString(sum[:]) || f.SHA256 == f.SourceSHA256 || f.SHA256 == "" {
+			t.Errorf("sums of %s: %s, source %s", f.Path, f.SHA256, f.SourceSHA256)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(b.dir, "state/*/work/main/gen/*/pending/*")); len(left) != 0 {
+		t.Errorf("left in pending: %v", left)
+	}
+}
+
+func TestCheckoutInsideTheRepository(t *testing.T) {
+	b := newBench(t)
+	e, _ := b.open()
+	defer e.Close()
+	dir := filepath.Join(b.root(), "plain")
+	if _, err := e.Checkout(t.Context(), "main", dir); outcome.Of(err) != outcome.Usage {
+		t.Errorf("checkout into the repository: %v", err)
+	}
+	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it left %v", err)
 	}
 }

@@ -51,7 +51,7 @@ func (c *committing) convertOne(ctx context.Context, step lake.TakeStep) (conver
 		f.taken.Bytes = s.Footer.Bytes
 		return f, nil
 	}
-	// Beside the taken file, so that the end of the commit removes both.
+	// Beside the taken file: what a crash leaves goes the way of pending/.
 	f.path = filepath.Join(filepath.Dir(s.path), "converted-"+step.StoredName)
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return f, err
@@ -67,6 +67,21 @@ func (c *committing) convertOne(ctx context.Context, step lake.TakeStep) (conver
 		return f, deskError(err)
 	}
 	return f, c.readConverted(&f)
+}
+
+// dropConverted removes what convert has written; what was adopted has a name
+// of its own.
+func (c *committing) dropConverted() {
+	for i := range c.stored {
+		f := &c.stored[i]
+		if f.step.Mode != lake.Convert {
+			continue
+		}
+		if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			c.w.log.Warn("remove a converted file", keyPath, f.path, keyErr, err)
+		}
+	}
+	c.stored = nil
 }
 
 // tableOf is the table that a staged file feeds.

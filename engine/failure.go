@@ -62,14 +62,29 @@ func (o *outcomes) set(v Verb, err error, text string) {
 		// What failed is gone with the work it failed on.
 		delete(o.last, VerbCommit)
 	}
-	b, merr := json.Marshal(o.last)
-	if merr != nil {
+	o.saveLocked()
+}
+
+func (o *outcomes) saveLocked() {
+	b, err := json.Marshal(o.last)
+	if err != nil {
 		return
 	}
 	tmp := o.path + ".new"
 	if os.WriteFile(tmp, b, 0o600) == nil {
 		_ = os.Rename(tmp, o.path) // best effort: the outcome was already returned to the caller
 	}
+}
+
+// forget ends the failure of v, if there is one.
+func (o *outcomes) forget(v Verb) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last[v].Outcome == outcome.Done {
+		return
+	}
+	delete(o.last, v)
+	o.saveLocked()
 }
 
 func (o *outcomes) get(v Verb) (ended, bool) {

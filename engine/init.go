@@ -29,7 +29,7 @@ func (r *InitResult) Text() string {
 func Init(ctx context.Context, url string, o InitOptions) (*InitResult, error) {
 	store, err := blobstore.Open(ctx, url, &blobstore.Options{Create: true})
 	if err != nil {
-		return nil, err
+		return nil, storeError(err)
 	}
 	defer store.Close()
 	if err := blobstore.Probe(ctx, store); err != nil {

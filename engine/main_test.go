@@ -4,13 +4,14 @@ import (
 	"os"
 	"testing"
 
+	"github.com/tarnfs/tarn/engine/enginetest"
 	"github.com/tarnfs/tarn/engine/lake/worker"
 )
 
 // TestMain lets the test binary be its own worker process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		os.Exit(worker.Main(os.Stdin, os.Stdout))
+		os.Exit(worker.Main(enginetest.WorkerPipes(os.Stdin, os.Stdout)))
 	}
 	os.Exit(m.Run())
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +56,15 @@ type Engine struct {
 // dropped is read again when asked for.
 const maxTrees = 64
 
+// storeError says in words why a store could not be opened. The URL itself is
+// not repeated: it may hold a password.
+func storeError(err error) error {
+	if errors.Is(err, blobstore.ErrUnsupported) {
+		return outcome.New(outcome.Usage, strings.TrimPrefix(err.Error(), "blobstore: "), "name a folder: remote stores are not there yet")
+	}
+	return err
+}
+
 // Open opens a repository. The caller closes it; Options.Worker stays the caller's.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	o.setDefaults()
@@ -66,7 +76,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 			return nil, outcome.New(outcome.NotFound, "no such repository: "+o.URL, "check the path; to make one: tarn init "+o.URL)
 		}
 		if err != nil {
-			return nil, err
+			return nil, storeError(err)
 		}
 	}
 	if o.Worker != nil {

@@ -83,6 +83,9 @@ func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutRes
 	if err != nil {
 		return nil, err
 	}
+	if rel, err := filepath.Rel(local.Dir(), dir); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+		return nil, outcome.New(outcome.Usage, dir+" lies inside the repository "+local.Dir(), "name a folder outside of it")
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}

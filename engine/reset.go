@@ -143,9 +143,13 @@ func (w *Work) HoldsWork(ctx context.Context) (bool, error) {
 	if err != nil || len(unpushed) > 0 {
 		return true, err
 	}
+	// Names that clash are staged all the same: only a commit must refuse them.
 	changes, err := w.staged()
-	if err != nil || len(changes) > 0 {
+	if err != nil && !errors.Is(err, work.ErrName) {
 		return true, err
+	}
+	if len(changes) > 0 {
+		return true, nil
 	}
 	sql, err := w.deskChanged(ctx)
 	return sql, err
@@ -176,9 +180,9 @@ func shortID(id string) string {
 
 // busyWriters refuses while files are open for writing.
 func busyWriters(open []string) error {
-	more := ""
+	who := "tables/" + open[0] + " is"
 	if len(open) > 1 {
-		more = " and " + plural(len(open)-1, "other")
+		who = "tables/" + open[0] + " and " + plural(len(open)-1, "other") + " are"
 	}
-	return outcome.New(outcome.Busy, open[0]+more+" is open for writing", "let the program that writes it close it")
+	return outcome.New(outcome.Busy, who+" open for writing", "let the program that writes it close it")
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,9 @@ var formats = map[string]lake.Format{
 	".json": lake.JSON, ".jsonl": lake.JSON, ".ndjson": lake.JSON,
 }
 
+// packed are suffixes of whole files that only have to be unpacked.
+var packed = []string{".gz", ".zst", ".bz2", ".xz", ".zip"}
+
 // readSource looks at a dropped file: its form, columns and rows, and the
 // sha256 of its bytes when hash is asked for.
 func (e *Engine) readSource(ctx context.Context, c *work.Change, hash bool) (*source, error) {
@@ -50,6 +54,9 @@ func (e *Engine) readSource(ctx context.Context, c *work.Change, hash bool) (*so
 	}
 	fix := "fix or remove " + c.Name
 	format, known := formats[strings.ToLower(filepath.Ext(c.Name))]
+	if !known && slices.Contains(packed, strings.ToLower(filepath.Ext(c.Name))) {
+		return nil, outcome.New(outcome.Refused, c.Path+" is compressed as a whole: the files of a table are Parquet, CSV or JSON lines", "unpack "+c.Name)
+	}
 	if !known {
 		return nil, outcome.New(outcome.Refused, c.Path+" is not Parquet, CSV or JSON lines", fix)
 	}
@@ -95,7 +102,8 @@ func valueRefusal(path, table string, v *lake.ValueError, fix string) error {
 	case v.Column != "" && v.Wanted != "":
 		what += fmt.Sprintf(" line %d, column %s: %q is not a %s", v.Line, v.Column, v.Value, v.Wanted)
 	case v.Line > 0:
-		what += fmt.Sprintf(" line %d: %s", v.Line, oneLine(v.Reason))
+		line := fmt.Sprintf("line %d: ", v.Line)
+		what += " " + line + strings.TrimPrefix(oneLine(v.Reason), line)
 	default:
 		what += ": " + oneLine(v.Reason)
 	}
@@ -205,8 +213,33 @@ func (w *Work) edit(ctx context.Context, c *work.Change, sources map[string]*sou
 	}
 	if c.Base != nil {
 		e.Base = &lake.BaseRef{DataFileID: c.Base.DataFileID, Path: strings.TrimPrefix(c.Base.Path, w.e.repo.DataDir()), SHA256: c.Base.SHA256}
+		return e, nil
+	}
+	if c.Kind == work.Put {
+		ref, err := w.shownAs(ctx, c)
+		if err != nil {
+			return e, err
+		}
+		e.Base = ref
 	}
 	return e, nil
+}
+
+// shownAs is the file that the base shows under a dropped file's stem. Its
+// stored bytes dropped again, as rsync from a tag or an editor that saves
+// nothing new does, are no change, whatever file the rows once came from.
+func (w *Work) shownAs(ctx context.Context, c *work.Change) (*lake.BaseRef, error) {
+	ix, err := w.baseTree().loaded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stem := Stem(c.Name)
+	for _, f := range ix.shown[c.Schema+"/"+c.Table] {
+		if Stem(f.Name) == stem {
+			return &lake.BaseRef{DataFileID: f.DataFileID, Path: strings.TrimPrefix(f.Path, w.e.repo.DataDir()), SHA256: f.SHA256}, nil
+		}
+	}
+	return nil, nil
 }
 
 // stored finds a stored file of the history with these bytes, that is still

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/parquet"
 	"github.com/tarnfs/tarn/engine/repo"
 )
 
@@ -210,12 +211,21 @@ func (e *Engine) Show(ctx context.Context, arg string) (*ShowResult, error) {
 	for _, d := range ix.dataset.Tables {
 		s := ShowTable{Name: d.Schema + "." + d.Name, Rows: d.Rows, Files: len(ix.shown[d.Schema+"/"+d.Name])}
 		for _, c := range d.Columns {
-			s.Columns = append(s.Columns, c.Name+" "+c.Type)
+			s.Columns = append(s.Columns, c.Name+" "+shownType(c.Type))
 		}
 		r.Tables = append(r.Tables, s)
 	}
 	r.Changes, err = t.diff(ctx)
 	return r, err
+}
+
+// shownType is a column's type as status and DuckDB write it, where it is a
+// plain one; nested types stay in DuckLake's words.
+func shownType(duckLake string) string {
+	if sql := parquet.SQLType(duckLake); sql != "" {
+		return sql
+	}
+	return duckLake
 }
 
 // Text is the version in words.

@@ -167,7 +167,9 @@ func (t *versionTree) readFile(ctx context.Context, name string) ([]byte, error)
 // build sorts the index into the folders of tables/. A table without files is
 // known from dataset.json alone.
 func (ix *versionIndex) build(t *versionTree) {
-	tables := map[string]map[string]bool{}
+	// Every DuckLake catalog has the schema main: its folder is there for the
+	// first file that is dropped.
+	tables := map[string]map[string]bool{"main": {}}
 	add := func(schema, table string) {
 		if tables[schema] == nil {
 			tables[schema] = map[string]bool{}

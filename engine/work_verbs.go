@@ -125,6 +125,9 @@ func (w *Work) Reset(ctx context.Context, o ResetOptions) (*ResetResult, error) 
 	defer w.running(VerbReset)()
 	r, err := w.reset(context.WithoutCancel(ctx), o)
 	w.outcomes.set(VerbReset, err, textOf(r))
+	if err == nil && o.Last {
+		w.outcomes.forget(VerbPush) // what could not be published is gone
+	}
 	return r, err
 }
 

@@ -41,6 +41,10 @@ func checkName(path, kind, name string) error {
 
 // checkStem refuses a file name that cannot be stored.
 func checkStem(path, stem string) error {
+	if strings.ContainsRune(stem, '/') {
+		return refuse(path+" lies in a subfolder of the table's folder",
+			"put the files of the table in its folder itself; if the name of the subfolder is a value, write it into a column first")
+	}
 	why := badName(stem)
 	if why == "" && len(stem) > maxName-storedSuffix {
 		why = fmt.Sprintf("has %d bytes, more than the %d that leave room for -<uuid>.parquet", len(stem), maxName-storedSuffix)

@@ -20,8 +20,8 @@ import (
 // error nobody classified is never taken for success.
 type Outcome int
 
-// The outcomes, in the order of design section 2. Their numbers are not
-// persisted; errno and exit code are part of the interface and never change.
+// The outcomes. Their numbers are not persisted, their names are; errno and
+// exit code are part of the interface and never change.
 const (
 	Internal    Outcome = iota // a fault of ours
 	Done                       // done, or nothing to do
@@ -75,6 +75,20 @@ func (o Outcome) Errno() syscall.Errno { return Table[o].Errno }
 func (o Outcome) Exit() int { return Table[o].Exit }
 
 func (o Outcome) String() string { return Table[o].Name }
+
+// MarshalText writes the name, the form that is kept in files.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads a name; one that is not known is Internal.
+func (o *Outcome) UnmarshalText(text []byte) error {
+	*o = Internal
+	for k, row := range Table {
+		if row.Name == string(text) {
+			*o = k
+		}
+	}
+	return nil
+}
 
 // Error is an error that knows its outcome and, in words, what happened and
 // what to do next. What is one line without a full stop; Next is one line, or
