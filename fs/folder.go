@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -271,6 +272,14 @@ func (n *folderNode) Setattr(ctx context.Context, fh gofuse.FileHandle, in *fuse
 // user puts there would be no table and would never be committed.
 
 func (n *folderNode) Create(ctx context.Context, name string, _, _ uint32, _ *fuse.EntryOut) (*gofuse.Inode, gofuse.FileHandle, uint32, syscall.Errno) {
+	if verb, ok := strings.CutPrefix(name, "."); ok {
+		switch v := engine.Verb(verb); v {
+		case engine.VerbCommit, engine.VerbPush, engine.VerbPull, engine.VerbReset:
+			if !n.f.ws.HasVerb(v) {
+				return nil, nil, 0, syscall.ENOENT // it will be a control file one day, never another
+			}
+		}
+	}
 	return nil, nil, 0, n.refused(ctx, "create", name)
 }
 

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"context"
+	"hash/maphash"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,13 +16,16 @@ import (
 // known before.
 type text struct {
 	render func(ctx context.Context) (string, error)
-	mtime  func() time.Time // nil: when it was rendered last
+	mtime  func() time.Time // nil: when it changed last
 	// fixed: the text never changes, so it is rendered once for its size. What
 	// copies by size (tar, rsync) would take 0 bytes for all of it.
 	fixed bool
 	size  atomic.Int64 // of the last text; 0 before the first
-	last  atomic.Int64 // when, Unix nanoseconds; 0 before the first
+	last  atomic.Int64 // when it changed, Unix nanoseconds; 0 before the first
+	sum   atomic.Uint64
 }
+
+var textSeed = maphash.MakeSeed()
 
 // modified is the time to show.
 func (t *text) modified() time.Time {
@@ -41,7 +45,11 @@ func (t *text) open(ctx context.Context) (*textHandle, error) {
 		return nil, err
 	}
 	t.size.Store(int64(len(s)))
-	t.last.Store(time.Now().UnixNano())
+	// The time is that of the last change: rsync copies what is newer.
+	if sum := maphash.String(textSeed, s); t.last.Load() == 0 || t.sum.Swap(sum) != sum {
+		t.sum.Store(sum)
+		t.last.Store(time.Now().UnixNano())
+	}
 	return &textHandle{text: s}, nil
 }
 
@@ -75,7 +83,11 @@ func (n *roText) Open(ctx context.Context, flags uint32) (gofuse.FileHandle, uin
 	}
 	h, err := n.open(ctx)
 	if err != nil {
-		return nil, 0, n.errno(ctx, "open", err)
+		errno := n.errno(ctx, "open", err)
+		if errno == syscall.ENOENT {
+			errno = syscall.EIO // the file is there; what it tells of is not
+		}
+		return nil, 0, errno
 	}
 	return h, fuse.FOPEN_DIRECT_IO, 0
 }

@@ -75,6 +75,12 @@ func TestRsyncRestoresAnOlderVersion(t *testing.T) {
 	sb.python(sb.dir, makeParquet, filepath.Join(sb.dir, "a.parquet"), "500", "7")
 	sb.must(sb.work(), "cp "+sb.dir+"/a.parquet tables/main/t/ && rm tables/main/t/b.parquet && cp "+sb.dir+"/a.parquet tables/main/t/c.parquet && touch .commit .push")
 	stored := sb.dataFiles()
+	if out := sb.must(sb.mnt, "tarn diff v1 main"); !strings.Contains(out, "change main.t: ") {
+		t.Errorf("tarn diff v1 main: %s", out)
+	}
+	if r := sb.sh(sb.mnt, "tarn diff --exit-code v1 main"); r.code != 1 {
+		t.Errorf("tarn diff --exit-code: %d", r.code)
+	}
 
 	sb.must(sb.work(), "rsync -a --delete "+sb.mnt+"/tags/v1/tables/ tables/ && touch .commit .push")
 	after := sb.must(sb.mnt, "cd branches/main/tables && find . -type f -name '*.parquet' | sort | xargs sha256sum")

@@ -42,11 +42,5 @@ func busy(e *BusyError) error {
 	case len(e.Holders) == 0:
 		next = "find who uses it with: fuser -vm " + e.Dir
 	}
-	return &outcome.Error{Outcome: outcome.Busy, What: e.Error(), Next: next, Err: quiet{e}}
+	return outcome.Mark(outcome.Busy, e.Error(), e, next)
 }
-
-// quiet keeps a cause reachable for errors.As without printing it twice.
-type quiet struct{ err error }
-
-func (quiet) Error() string   { return "device or resource busy" }
-func (q quiet) Unwrap() error { return q.err }

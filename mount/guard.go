@@ -203,7 +203,7 @@ func statLimited(path string) (os.FileInfo, error) {
 		// statfs is asked of the daemon each time; what stat says of a mount's
 		// root may be an hour old, and its daemon dead.
 		var fsys unix.Statfs_t
-		if err := unix.Statfs(path, &fsys); errors.Is(err, unix.ENOTCONN) {
+		if err := unix.Statfs(path, &fsys); gone(err) {
 			got <- answer{nil, &os.PathError{Op: "statfs", Path: path, Err: err}}
 			return
 		}

@@ -1,10 +1,8 @@
 package mount
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
-	"syscall"
 
 	"github.com/tarnfs/tarn/engine/outcome"
 )
@@ -25,7 +23,7 @@ func clearStale(dir string) (int, error) {
 		abs = filepath.Join(parent, filepath.Base(abs))
 	}
 	for n := 0; n < maxStale; n++ {
-		if _, err := statLimited(abs); !errors.Is(err, syscall.ENOTCONN) {
+		if _, err := statLimited(abs); !gone(err) {
 			return n, nil
 		}
 		table, err := mountTable()

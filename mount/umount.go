@@ -96,13 +96,19 @@ func belonging(table []entry, top entry) (points []string, inner string) {
 // dead says that the daemon of a mount is gone.
 func dead(point string) bool {
 	_, err := statLimited(point)
+	return gone(err)
+}
+
+// gone says that the daemon is: ECONNABORTED is what the kernel answers to who
+// was waiting when it died.
+func gone(err error) bool {
 	return errors.Is(err, syscall.ENOTCONN) || errors.Is(err, syscall.ECONNABORTED)
 }
 
 func endAll(points []string, lazy bool) error {
 	for _, p := range points {
 		err := unmountRetry(p, lazy)
-		if err != nil && lazy && errors.Is(err, syscall.ENOTCONN) {
+		if err != nil && lazy && gone(err) {
 			continue // inside a dead mount; it goes with the outer one
 		}
 		if err != nil {

@@ -5,22 +5,26 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tarnfs/tarn/engine"
 	"github.com/tarnfs/tarn/engine/outcome"
 )
 
 func diffCommand(h *host) *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
-		Usage:     "show what a commit of a working folder would change",
-		ArgsUsage: "[PATH]",
+		Usage:     "show what a commit would change, or what changed between two versions",
+		ArgsUsage: "[PATH] | REF REF",
 		Category:  catWork,
-		Description: manual("Prints what the file diff of a working folder says: tables, columns, files, row counts.",
-			"tarn diff --exit-code /mnt/towns/work/main",
+		Description: manual("Prints tables, columns, files and row counts: of a working folder what its file diff says, of two\nversions what changed from the first to the second.",
+			"tarn diff --exit-code v1 main",
 			outcome.Difference, outcome.NotFound, outcome.Busy, outcome.Unreachable, outcome.Damaged, outcome.Interrupted),
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "exit-code", Usage: "exit with 1 when anything differs"},
 		},
-		Action: action(h, 0, 1, func(c *cli.Context, k *call) error {
+		Action: action(h, 0, 2, func(c *cli.Context, k *call) error {
+			if c.NArg() == 2 {
+				return runDiffVersions(c.Context, k, c.Args().Get(0), c.Args().Get(1), diffOptions{ExitCode: c.Bool("exit-code")})
+			}
 			return runDiff(c.Context, k, c.Args().First(), diffOptions{ExitCode: c.Bool("exit-code")})
 		}),
 	}
@@ -36,12 +40,26 @@ func runDiff(ctx context.Context, k *call, path string, o diffOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := k.show(d); err != nil {
+		return k.showDiff(d, differs, o)
+	})
+}
+
+func runDiffVersions(ctx context.Context, k *call, from, to string, o diffOptions) error {
+	return k.withRepository(ctx, true, func(e *engine.Engine, _ *place) error {
+		d, err := e.Diff(ctx, from, to)
+		if err != nil {
 			return err
 		}
-		if differs && o.ExitCode {
-			return outcome.New(outcome.Difference, "there are changes", "")
-		}
-		return nil
+		return k.showDiff(d, len(d.Changes) > 0, o)
 	})
+}
+
+func (c *call) showDiff(d document, differs bool, o diffOptions) error {
+	if err := c.show(d); err != nil {
+		return err
+	}
+	if differs && o.ExitCode {
+		return outcome.New(outcome.Difference, "there are changes", "")
+	}
+	return nil
 }

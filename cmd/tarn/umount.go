@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -87,6 +88,10 @@ func runUmount(ctx context.Context, k *call, point string, o umountOptions) erro
 	}
 	p, err := mountPlace(point)
 	if err != nil {
+		return err
+	}
+	// A current folder in the mount would be one more that holds it.
+	if err := os.Chdir("/"); err != nil {
 		return err
 	}
 	d, err := ask(ctx, k.host, p, verbUmount, o, nil)
