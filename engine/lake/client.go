@@ -112,6 +112,41 @@ func (c *Client) SameRows(ctx context.Context, r SameRowsRequest) (bool, error) 
 	return same != nil && *same, err
 }
 
+// Parse says what SQL texts are, one answer each.
+func (c *Client) Parse(ctx context.Context, r ParseRequest) ([]Parsed, error) {
+	p, err := answer[[]Parsed](ctx, c, OpParse, r)
+	if err != nil {
+		return nil, err
+	}
+	return *p, nil
+}
+
+// Query runs SQL and writes its rows to w as they come. What is wrong with the
+// SQL is ErrQuery. A worker is held until the end; an error of w ends the query.
+func (c *Client) Query(ctx context.Context, r QueryRequest, w io.Writer) error {
+	return c.withChild(ctx, OpQuery, func(ch *child) error {
+		s, err := ch.stream(ctx, c.o.Limit, c.request(OpQuery, r))
+		if err != nil {
+			return err
+		}
+		for !s.done {
+			text, err := s.receive()
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(text); err != nil {
+				return err
+			}
+		}
+		return s.err
+	})
+}
+
+// Export writes a table as a file.
+func (c *Client) Export(ctx context.Context, r ExportRequest) (*Converted, error) {
+	return answer[Converted](ctx, c, OpExport, r)
+}
+
 // TableRow is a row and the table it is of.
 type TableRow struct {
 	Table *catalog.Table

@@ -2,9 +2,12 @@ package lake
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tarnfs/tarn/engine/catalog"
+	"github.com/tarnfs/tarn/engine/parquet"
 )
 
 func (d *describer) readMappings() error {
@@ -58,6 +61,12 @@ func (d *describer) readFiles() error {
 		if f.Logical, err = d.logical(&r, t, n); err != nil {
 			return err
 		}
+		if f.Logical && n == nil {
+			// Written in the transaction that made the table, which may have
+			// altered it after that.
+			i, changes := slices.BinarySearch(t.changed, r.BeginSnapshot)
+			f.Logical, f.Doubt = !changes || i == 0, changes && i == 0
+		}
 		d.out.Files = append(d.out.Files, f)
 		for _, del := range d.deletes[r.DataFileID] {
 			t.Rows -= del.DeleteCount
@@ -92,4 +101,46 @@ func (d *describer) logical(r *catalog.DataFileRow, t *describedTable, n *Named)
 func (d *describer) known(snapshot int64) bool {
 	_, ok := d.nextFile[snapshot]
 	return ok
+}
+
+// ShowsTable says whether a stored file of this footer, which SQL wrote, has
+// exactly the table's columns: it settles ContentFile.Doubt.
+func (t *ContentTable) ShowsTable(f *parquet.Footer) bool {
+	if len(f.Columns) != len(t.Columns) {
+		return false
+	}
+	for i, have := range f.Columns {
+		want := &t.Columns[i]
+		if have.Name != want.Name || !inexact(want.Type) && footerType(have) != want.Type {
+			return false
+		}
+	}
+	return true
+}
+
+// footerType prints a file's type as typeText prints a column's.
+func footerType(c *parquet.Column) string {
+	if !nested(c.Type) {
+		return c.Type
+	}
+	parts := make([]string, len(c.Children))
+	for i, f := range c.Children {
+		parts[i] = footerType(f)
+		if c.Type == "struct" {
+			parts[i] = f.Name + " " + parts[i]
+		}
+	}
+	return c.Type + "(" + strings.Join(parts, ", ") + ")"
+}
+
+// inexact says that DuckDB stores a type, or one in it, as another one, which
+// the footer does not tell from the true one.
+func inexact(typ string) bool {
+	for word := range strings.FieldsFuncSeq(typ, func(r rune) bool { return strings.ContainsRune("(), ", r) }) {
+		switch word {
+		case "int128", "uint128", "interval", "json", "timetz", "time_ns", "timestamp_s", "timestamp_ms", "timestamp_us", "variant", "geometry", "unknown":
+			return true
+		}
+	}
+	return false
 }

@@ -28,6 +28,8 @@ var (
 	ErrTimeout = errors.New("lake: worker did not answer in time")
 	// ErrUnsupported: the catalog asks for something this build does not read.
 	ErrUnsupported = errors.New("lake: not supported")
+	// ErrQuery: what a user asked in SQL cannot be answered; the text behind it is DuckDB's.
+	ErrQuery = errors.New("lake: SQL")
 )
 
 // ValueError is a value of a dropped file that does not fit its column.

@@ -35,6 +35,10 @@ type Edit struct {
 	Source  Source      // Put
 	Base    *BaseRef    // Remove and RenameFile need it to tell a retry from a second file of the name
 	Reuse   *ReusedFile // Put: the same bytes are stored already
+	Again   bool        // DropTable: the folder was made again: the table stays, unless it may be dropped
+	// Restored: put back on purpose, together with the removal of what SQL made
+	// of its rows; not a drop that happens to repeat itself.
+	Restored bool
 }
 
 // Source is what is known of a dropped file before it is taken.

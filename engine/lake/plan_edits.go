@@ -150,7 +150,7 @@ func (p *Plan) dropTable(e *Edit) error {
 	if t == nil {
 		return nil // gone already
 	}
-	again := false
+	again := e.Again
 	for _, o := range p.edits {
 		if o.Kind == EditPut && o.Schema == e.Schema && o.Table == e.Table {
 			again = true

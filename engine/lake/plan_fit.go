@@ -139,7 +139,7 @@ func (p *Plan) step(t *planTable, u *planPut) {
 	}
 	s.StoredName = storedName(u.stem, p.opt.NewUUID())
 	s.StoredPath = t.dir + s.StoredName
-	if r := e.Reuse; r != nil && s.Mode == Pass && r.SHA256 == e.Source.SHA256 && r.SHA256 != "" && !p.st.taken[r.Path] {
+	if r := e.Reuse; r != nil && s.Mode == Pass && r.SHA256 == e.Source.SHA256 && r.SHA256 != "" && (!p.st.taken[r.Path] || t.frees(u, r.Path)) {
 		// a path is never live twice; that a row which has ended names it, too, is
 		// harmless where DuckDB's cleanup cannot delete it, and only there does
 		// the caller offer to reuse
@@ -150,6 +150,12 @@ func (p *Plan) step(t *planTable, u *planPut) {
 	}
 	u.step = len(p.Steps)
 	p.Steps = append(p.Steps, s)
+}
+
+// frees says whether the stored file at path is the one whose rows u replaces:
+// its row ends in the same snapshot.
+func (t *planTable) frees(u *planPut, path string) bool {
+	return u.replaces != nil && joinFile(t.state.Dir, u.replaces.Path, u.replaces.PathIsRelative) == path
 }
 
 func existingColumns(in []*ColumnState) []*planColumn {

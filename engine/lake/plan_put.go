@@ -79,7 +79,7 @@ func (p *Plan) replaces(t *planTable, u *planPut) (same bool, err error) {
 		if other := t.holderFold(u.stem); other != nil {
 			return false, refuse(fmt.Sprintf("%s differs only in case from %s, which table %s has", e.Path, other.Name, t.fullName()), "rename one of them")
 		}
-		if p.rewrittenStem(t, u) {
+		if !e.Restored && p.rewrittenStem(t, u) {
 			return false, refuse(fmt.Sprintf("%s: SQL has rewritten or deleted the rows that came from %s in table %s", e.Path, e.Name, t.fullName()),
 				fmt.Sprintf("to add these rows beside them, give the file a new name, such as %s-2; to change rows, use SQL", u.stem))
 		}

@@ -40,7 +40,7 @@ func Refuse(ctx context.Context, tx Tx, base RefuseBase) error {
 	}
 	c := &checker{base: base, src: tx, schemas: map[int64]*checkedObject{}, tables: map[int64]*checkedObject{}}
 	for _, step := range []func(context.Context) error{
-		c.snapshots, c.readSchemas, c.readTables, c.views, c.macros, c.columns, c.specs, c.dataFiles, c.deleteFiles, c.mappings, c.counters,
+		c.snapshots, c.readSchemas, c.readTables, func(context.Context) error { return c.inlined(facts) }, c.views, c.macros, c.columns, c.specs, c.dataFiles, c.deleteFiles, c.mappings, c.counters,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -82,15 +82,26 @@ func refuseFacts(f *Facts, base RefuseBase) error {
 	case f.Encrypted:
 		return refuse("the working catalog is encrypted: its keys would be published with it", undo)
 	}
-	flush := fmt.Sprintf("CALL ducklake_flush_inlined_data('%s')", base.Alias)
+	return nil
+}
+
+// inlined refuses rows that are kept in the catalog: a version's rows are in files.
+func (c *checker) inlined(f *Facts) error {
+	name := func(id int64) string {
+		if t := c.tables[id]; t != nil {
+			return "table " + t.name
+		}
+		return fmt.Sprintf("table %d, which was dropped,", id)
+	}
+	flush := fmt.Sprintf("CALL ducklake_flush_inlined_data('%s')", c.base.Alias)
 	for _, in := range f.Inlined {
 		if in.Rows > 0 {
-			return refuse(fmt.Sprintf("table %d has %s kept inside the catalog (%s), not in a data file", in.TableID, count(in.Rows, "row"), in.SQLName), flush)
+			return refuse(fmt.Sprintf("%s has %s kept inside the catalog (%s), not in a data file", name(in.TableID), count(in.Rows, "row"), in.SQLName), flush)
 		}
 	}
 	for _, in := range f.InlinedDeletes {
 		if in.Rows > 0 {
-			return refuse(fmt.Sprintf("table %d has %s kept inside the catalog (%s), not in a delete file", in.TableID, count(in.Rows, "deleted row"), in.SQLName), flush)
+			return refuse(fmt.Sprintf("%s has %s kept inside the catalog (%s), not in a delete file", name(in.TableID), count(in.Rows, "deleted row"), in.SQLName), flush)
 		}
 	}
 	return nil

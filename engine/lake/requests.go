@@ -82,3 +82,76 @@ type SameRowsRequest struct {
 type ReadFrozenRequest struct {
 	Path string `json:"path"`
 }
+
+// Tabular says which tables and views of a frozen catalog a query may use, and
+// where their files are. Every other table of the catalog is known by name and
+// columns only when List is set.
+type Tabular struct {
+	Frozen string            `json:"frozen"`
+	Alias  string            `json:"alias"` // database name under which the tables are seen
+	Tables []TableName       `json:"tables"`
+	Views  []QueryView       `json:"views"`
+	Files  map[string]string `json:"files"` // as in RewriteRequest, for all files of Tables
+	List   bool              `json:"list"`
+}
+
+// TableName names a table.
+type TableName struct {
+	Schema string `json:"schema"`
+	Name   string `json:"name"`
+}
+
+// QueryView is a view of the version.
+type QueryView struct {
+	TableName
+	SQL string `json:"sql"`
+}
+
+// ParseRequest asks what SQL texts are.
+type ParseRequest struct {
+	SQL []string `json:"sql"`
+}
+
+// Parsed answers ParseRequest for one text. Only a single SELECT, or what
+// DuckDB takes for one (FROM, VALUES, WITH, DESCRIBE, SHOW, SUMMARIZE), passes.
+type Parsed struct {
+	Refused string   `json:"refused,omitempty"` // why it is not to be run; "": it may be
+	Tables  []string `json:"tables,omitempty"`  // last part of each table name in it; CTEs too
+	List    bool     `json:"list,omitempty"`    // it asks for the list of tables
+}
+
+// RowFormat is how the rows of a query are written.
+type RowFormat string
+
+// The formats of a query's rows.
+const (
+	BoxRows  RowFormat = "box"  // a table drawn with lines
+	CSVRows  RowFormat = "csv"  // header and rows, RFC 4180, LF; NULL is empty, the empty text ""
+	JSONRows RowFormat = "json" // an object a line
+)
+
+// QueryRequest runs SQL, which Parse has let pass, over the tables.
+type QueryRequest struct {
+	Tabular
+	SQL    string    `json:"sql"`
+	Format RowFormat `json:"format"`
+}
+
+// ExportFormat is the form of an exported file.
+type ExportFormat string
+
+// The forms of an exported file.
+const (
+	ExportParquet ExportFormat = "parquet"
+	ExportCSV     ExportFormat = "csv"
+	ExportJSON    ExportFormat = "jsonl"
+	ExportArrow   ExportFormat = "arrow" // Arrow IPC file
+)
+
+// ExportRequest writes the one table of Tables as a file. Dst must not exist;
+// it is fsynced.
+type ExportRequest struct {
+	Tabular
+	Format ExportFormat `json:"format"`
+	Dst    string       `json:"dst"`
+}

@@ -59,6 +59,9 @@ const (
 	OpRewrite    = "rewrite"
 	OpSameRows   = "same-rows"
 	OpReadFrozen = "read-frozen"
+	OpParse      = "parse"
+	OpQuery      = "query"
+	OpExport     = "export"
 
 	OpBegin       = "begin"
 	OpRows        = "rows"

@@ -30,6 +30,7 @@ var wireCodes = []struct {
 	{"busy", ErrBusy},
 	{"damaged", ErrDamaged},
 	{"unsupported", ErrUnsupported},
+	{"query", ErrQuery},
 	{"not-exist", fs.ErrNotExist},
 	{"exist", fs.ErrExist},
 	{"permission", fs.ErrPermission},

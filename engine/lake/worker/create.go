@@ -19,6 +19,15 @@ const createdBy = "tarn"
 // files: it wins over what a client says at attach.
 const inliningLimit = "data_inlining_row_limit"
 
+// cleanupAge is the global metadata row that says how old a file must be before
+// DuckDB's CHECKPOINT removes it. Files that this catalog does not name, or not
+// any more, are those of other versions and branches: in a plain checkout it
+// would delete them, in a mount it would fail where it may not.
+const cleanupAge = "delete_older_than"
+
+// never is an age that no file has.
+const never = "1000 years"
+
 // create answers OpCreate: a catalog as DuckLake's extension makes it, and our
 // own rows.
 func create(ctx context.Context, q lake.CreateRequest) error {
@@ -29,6 +38,7 @@ func create(ctx context.Context, q lake.CreateRequest) error {
 			{"data_path", q.DataPath},
 			{"encrypted", "false"},
 			{inliningLimit, "0"},
+			{cleanupAge, never},
 		} {
 			if err := insert("metadata", kv[0], kv[1], nil, nil); err != nil {
 				return err

@@ -43,7 +43,7 @@ func TestCreate(t *testing.T) {
 	want := map[string][]catalog.Row{
 		"metadata": {
 			{"data_path", "/data/", nil, nil}, {"encrypted", "false", nil, nil}, {"version", "1.0", nil, nil},
-			{"created_by", "tarn", nil, nil}, {"data_inlining_row_limit", "0", nil, nil},
+			{"created_by", "tarn", nil, nil}, {"data_inlining_row_limit", "0", nil, nil}, {"delete_older_than", "1000 years", nil, nil},
 		},
 		"snapshot":         {{int64(0), now, int64(0), int64(1), int64(0)}},
 		"snapshot_changes": {{int64(0), `created_schema:"main"`, nil, nil, nil}},

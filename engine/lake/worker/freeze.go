@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // frozenOptions: this storage version is opened by DuckDB 1.2 and later, and
@@ -209,7 +210,7 @@ func (p *freezePlan) keep(t *catalog.Table, row catalog.Row) (bool, error) {
 		if !ok {
 			return false, valueFault(t, t.Columns[t.Col("begin_snapshot")], "NULL")
 		}
-		if begin > p.n {
+		if begin > p.n && !mutant.Is(mutant.FreezeNewer) {
 			return false, nil
 		}
 		if end, ok := num("end_snapshot"); ok && end > p.n {

@@ -32,7 +32,7 @@ func frozenRows(t testing.TB, c *lake.Client, path string) map[string][]catalog.
 func placed(all map[string][]catalog.Row) map[string][]catalog.Row {
 	var rows []catalog.Row
 	for _, r := range all["metadata"] {
-		if r[0] != "data_path" && r[0] != "data_inlining_row_limit" {
+		if r[0] != "data_path" && r[0] != "data_inlining_row_limit" && r[0] != "delete_older_than" {
 			rows = append(rows, r)
 		}
 	}

@@ -43,7 +43,10 @@ func thaw(ctx context.Context, l limits, q lake.ThawRequest) error {
 		if err := insert("metadata", "data_path", q.DataPath, nil, nil); err != nil {
 			return err
 		}
-		return insert("metadata", inliningLimit, "0", nil, nil)
+		if err := insert("metadata", inliningLimit, "0", nil, nil); err != nil {
+			return err
+		}
+		return insert("metadata", cleanupAge, never, nil, nil)
 	})
 }
 
@@ -54,5 +57,5 @@ func freshMetadata(t *catalog.Table, row catalog.Row) bool {
 		return false
 	}
 	key := row[t.Col("key")]
-	return key == "data_path" || key == inliningLimit
+	return key == "data_path" || key == inliningLimit || key == cleanupAge
 }

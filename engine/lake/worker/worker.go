@@ -127,6 +127,12 @@ func (s *session) handle(ctx context.Context, r *lake.Request) (any, error) {
 		return with(r, func(q lake.ReadFrozenRequest) (any, error) {
 			return nil, readFrozen(ctx, l, q, &rowSender{out: s.out})
 		})
+	case lake.OpParse:
+		return with(r, func(q lake.ParseRequest) (any, error) { return parse(ctx, l, q) })
+	case lake.OpQuery:
+		return with(r, func(q lake.QueryRequest) (any, error) { return nil, query(ctx, l, q, &textSender{out: s.out}) })
+	case lake.OpExport:
+		return with(r, func(q lake.ExportRequest) (any, error) { return export(ctx, l, q) })
 	case lake.OpBegin:
 		return with(r, func(q lake.BeginRequest) (any, error) { return nil, s.begin(ctx, q) })
 	}
