@@ -57,12 +57,7 @@ func mountGuard(file, url string) string {
 }
 
 // attachVersion is attach.sql of a version whose folder is seen at dir.
-func attachVersion(dir, url string) string {
-	alias := quoteName(Alias(url))
-	return mountGuard(filepath.Join(dir, "version.json"), url) +
-		fmt.Sprintf("ATTACH %s AS %s (READ_ONLY, DATA_PATH %s, OVERRIDE_DATA_PATH true);\nUSE %s;\n",
-			quoteSQL("ducklake:"+filepath.Join(dir, frozenName)), alias, quoteSQL(filepath.Join(dir, "data")+"/"), alias)
-}
+func attachVersion(dir, url string) string { return versionAttachment(dir, url).SQL() }
 
 // attachNothing is attach.sql where no version is yet.
 func attachNothing(branch string) string {
@@ -71,12 +66,7 @@ func attachNothing(branch string) string {
 
 // attachWork is attach.sql of a working folder seen at dir; guard is a file
 // that exists only while the folder is there.
-func attachWork(dir, guard, url string) string {
-	alias := quoteName(Alias(url))
-	return mountGuard(guard, url) +
-		fmt.Sprintf("ATTACH %s AS %s (DATA_PATH %s, OVERRIDE_DATA_PATH true, DATA_INLINING_ROW_LIMIT 0, META_BUSY_TIMEOUT 5000);\nUSE %s;\n",
-			quoteSQL("ducklake:sqlite:"+filepath.Join(dir, "catalog", lakeName)), alias, quoteSQL(filepath.Join(dir, "data")+"/"), alias)
-}
+func attachWork(dir, guard, url string) string { return workAttachment(dir, guard, url).SQL() }
 
 // Names of the two catalog forms.
 const (

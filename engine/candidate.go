@@ -14,10 +14,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/fault"
 	"github.com/tarnfs/tarn/engine/lake"
 	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/parquet"
 	"github.com/tarnfs/tarn/engine/repo"
 )
 
@@ -31,8 +33,10 @@ type candidate struct {
 	files    *repo.Files
 	changes  []string // against the base, a line each
 
+	index       *versionIndex
 	sameDataset bool // dataset.json equals the parent's
 	sameNames   bool // the files have the names they had
+	sameExtras  bool // so are macros, partitioning and what else no file but the catalog holds
 	added       []*repo.File
 }
 
@@ -59,15 +63,37 @@ func (c *committing) describe(ctx context.Context, base catalog.Base, snapshot i
 			v.added = append(v.added, f)
 		}
 	}
-	newIndex := &versionIndex{files: v.files}
+	newIndex := &versionIndex{files: v.files, tables: map[string][]string{}, shown: map[string][]TableFile{}}
+	v.index = newIndex
 	if newIndex.dataset, err = repo.DecodeDataset(v.dataset); err != nil {
 		return nil, err
 	}
 	v.changes = diffIndexes(old, newIndex)
+	if err := c.extras(ctx, v, base.Snapshot, old.dataset, newIndex.dataset); err != nil {
+		return nil, err
+	}
 	if len(v.changes) == 0 && !v.sameDataset {
 		v.changes = []string{"edit dataset.json"}
 	}
 	return v, nil
+}
+
+// extras compares what only the catalog holds with what it held at the base.
+func (c *committing) extras(ctx context.Context, v *candidate, base int64, old, now *repo.Dataset) error {
+	was, err := lake.Extras(ctx, c.tx, base)
+	if err != nil {
+		return err
+	}
+	is, err := lake.Extras(ctx, c.tx, v.snapshot)
+	if err != nil {
+		return err
+	}
+	has := func(d *repo.Dataset, name string) bool {
+		return slices.ContainsFunc(d.Tables, func(t repo.Table) bool { return t.Schema+"."+t.Name == name })
+	}
+	lines, same := lake.DiffExtras(was, is, func(name string) bool { return has(old, name) && has(now, name) })
+	v.changes, v.sameExtras = append(v.changes, lines...), same
+	return nil
 }
 
 // files turns the catalog's files into those of files.json. What the base
@@ -80,8 +106,34 @@ func (c *committing) files(ctx context.Context, content *lake.Content, old *vers
 		if list[i].SHA256, err = c.sumOf(ctx, &list[i], old); err != nil {
 			return nil, err
 		}
+		if !content.Files[i].Doubt {
+			continue
+		}
+		if was, ok := old.files.Get(list[i].Path); ok {
+			list[i].Logical = was.Logical
+		} else if list[i].Logical, err = c.showsTable(ctx, &list[i], content); err != nil {
+			return nil, err
+		}
 	}
 	return repo.NewFiles(dataDir, list)
+}
+
+// showsTable looks into a new stored file for the table's columns.
+func (c *committing) showsTable(ctx context.Context, f *repo.File, content *lake.Content) (bool, error) {
+	i := slices.IndexFunc(content.Tables, func(t lake.ContentTable) bool { return t.ID == f.TableID })
+	file, err := c.w.files("").openData(ctx, f.Path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	footer, err := parquet.Read(file, file.Size())
+	if errors.Is(err, parquet.ErrUnsupportedType) {
+		return true, nil // a type that DuckDB knows and we do not
+	}
+	if err != nil {
+		return false, err
+	}
+	return content.Tables[i].ShowsTable(footer), nil
 }
 
 // filesOf are the catalog's files in the words of files.json.
@@ -112,8 +164,7 @@ func (c *committing) sumOf(ctx context.Context, f *repo.File, old *versionIndex)
 			return c.stored[i].sum, nil
 		}
 	}
-	local := c.w.localData(f.Path)
-	if err := syncFile(local); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := c.w.syncData(ctx, f.Path); err != nil {
 		return "", err
 	}
 	file, err := c.w.files("").openData(ctx, f.Path)
@@ -130,6 +181,24 @@ func (c *committing) sumOf(ctx context.Context, f *repo.File, old *versionIndex)
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// syncData makes durable a stored file that a client wrote, with the folders
+// that it made for it: in the local data folder, or in the repository's, where
+// the clients of a plain checkout write.
+func (w *Work) syncData(ctx context.Context, path string) error {
+	err := w.generation().SyncData(path[len(w.e.repo.DataDir()):])
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	store, ok := blobstore.As[blobstore.Syncer](w.e.store)
+	if !ok {
+		return nil
+	}
+	if err = store.SyncObject(ctx, path); errors.Is(err, blobstore.ErrNotExist) {
+		return nil // whoever opens it next says so in better words
+	}
+	return err
 }
 
 // syncFile makes a file that another program wrote durable, with its folder.
@@ -151,7 +220,14 @@ func syncFile(path string) error {
 // dataset is dataset.json: what people edited, with the tables and views of
 // the catalog. Equal as JSON to the parent's, it is the parent's bytes.
 func (c *committing) dataset(ctx context.Context, content *lake.Content) (b []byte, same bool, err error) {
-	edited, err := os.ReadFile(filepath.Join(c.w.MetaDir(), repo.DatasetFile))
+	// Synced, because the version will hold it: an older text that a power cut
+	// brings back would look like an edit that takes this one back.
+	place := filepath.Join(c.w.MetaDir(), repo.DatasetFile)
+	err = syncFile(place)
+	var edited []byte
+	if err == nil {
+		edited, err = os.ReadFile(place)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		edited, err = c.w.datasetBytes(ctx, c.base)
 	}

@@ -233,9 +233,9 @@ func renamedFiles(a, b *repo.Files) []string {
 // sameContent is step 2c's second half: whether the frozen candidate holds
 // what the base holds. Files are compared first, and rows only of tables whose
 // files differ. The table list, columns, types and row counts stand in
-// dataset.json.
+// dataset.json; macros and the like only in the catalog.
 func (c *committing) sameContent(ctx context.Context, v *candidate) (bool, error) {
-	if !v.sameDataset || !v.sameNames || c.base.meta == nil {
+	if !v.sameDataset || !v.sameNames || !v.sameExtras || c.base.meta == nil {
 		return false, nil
 	}
 	old, err := c.base.loaded(ctx)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/tarnfs/tarn/engine/catalog"
+	"github.com/tarnfs/tarn/engine/fault"
 	"github.com/tarnfs/tarn/engine/kv/sqlitekv"
 	"github.com/tarnfs/tarn/engine/lake"
 	"github.com/tarnfs/tarn/engine/outcome"
@@ -50,22 +53,29 @@ func (w *Work) fill(ctx context.Context, l work.Layout, tree *versionTree, unpus
 	if err := removeLake(lakePath); err != nil { // of a checkout that was cut short
 		return err
 	}
-	if err := w.project(ctx, tree, lakePath); err != nil {
+	if err := w.project(ctx, tree, lakePath, nil); err != nil {
 		return err
 	}
+	fault.Point("checkout.lake")
 	if err := w.writeMeta(ctx, tree, l.MetaDir()); err != nil {
 		return err
 	}
+	fault.Point("checkout.meta")
 	return w.seedLedger(ctx, l.Dir(), lakePath, tree, unpushed)
 }
 
 // project builds a new lake.sqlite from a version: the only way in which
-// anything but a client or a commit writes one.
-func (w *Work) project(ctx context.Context, tree *versionTree, path string) error {
+// anything but a client or a commit writes one. An empty one must begin as the
+// ledger did that knows of it already; nil: none does.
+func (w *Work) project(ctx context.Context, tree *versionTree, path string, known *catalog.Ledger) error {
 	if tree.meta == nil {
-		return deskError(w.e.worker.Create(ctx, lake.CreateRequest{
-			Path: path, DataPath: w.e.dataPath(), SchemaID: uuid.NewString(), Now: w.e.now().UTC().Format(catalog.TimeLayout),
-		}))
+		r := lake.CreateRequest{Path: path, DataPath: w.e.dataPath(), SchemaID: uuid.NewString(), Now: w.e.now().UTC().Format(catalog.TimeLayout)}
+		if known != nil {
+			if err := beginning(ctx, known, &r); err != nil {
+				return err
+			}
+		}
+		return deskError(w.e.worker.Create(ctx, r))
 	}
 	ix, err := tree.loaded(ctx)
 	if err != nil {
@@ -86,6 +96,38 @@ func (w *Work) project(ctx context.Context, tree *versionTree, path string) erro
 		return outcome.Wrap(outcome.Damaged, "version "+tree.meta.ID.Short()+": "+repo.CatalogFile, err, "run: tarn verify")
 	}
 	return deskError(err)
+}
+
+// beginning fills in time and schema of the first snapshot in a ledger.
+func beginning(ctx context.Context, l *catalog.Ledger, r *lake.CreateRequest) error {
+	view, err := l.View(ctx)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	for row, err := range catalog.AllRows(ctx, view, catalog.Lookup("snapshot")) {
+		if err != nil {
+			return err
+		}
+		first, err := catalog.Decode[catalog.SnapshotRow](catalog.Lookup("snapshot"), row)
+		if err != nil {
+			return err
+		}
+		r.Now = first.SnapshotTime
+		break
+	}
+	for row, err := range catalog.AllRows(ctx, view, catalog.Lookup("schema")) {
+		if err != nil {
+			return err
+		}
+		first, err := catalog.Decode[catalog.SchemaRow](catalog.Lookup("schema"), row)
+		if err != nil {
+			return err
+		}
+		r.SchemaID = first.SchemaUUID
+		break
+	}
+	return nil
 }
 
 // seedLedger makes the catalog store of a generation.
@@ -118,6 +160,7 @@ func (w *Work) seedLedger(ctx context.Context, dir, lakePath string, tree *versi
 			return err
 		}
 	}
+	fault.Point("checkout.ledger")
 	if err := os.Rename(tmp, filepath.Join(dir, ledgerName)); err != nil {
 		return err
 	}
@@ -243,7 +286,40 @@ func (w *Work) recover(ctx context.Context) error {
 	w.mu.Lock()
 	w.overlay = work.NewOverlay(w.gen, tree)
 	w.mu.Unlock()
+	w.newNames.Store(otherNames(names, tree.index.files))
+	if err := w.refreshMeta(ctx, tree); err != nil {
+		return err
+	}
 	return w.readWaiting(ctx)
+}
+
+// otherNames says whether the desk shows a file of the base under another name:
+// a commit of names alone makes no snapshot that would tell.
+func otherNames(desk []lake.Named, base *repo.Files) bool {
+	return slices.ContainsFunc(desk, func(n lake.Named) bool {
+		f, ok := base.ByID(n.DataFileID)
+		return ok && f.Kind == repo.DataFile && Stem(n.Name)+".parquet" != shownName(f)
+	})
+}
+
+// refreshMeta writes meta/dataset.json as the base has it, when a crash fell
+// between a commit and that. What people have edited since stays.
+func (w *Work) refreshMeta(ctx context.Context, base *versionTree) error {
+	have, err := os.ReadFile(filepath.Join(w.MetaDir(), repo.DatasetFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	want, err := w.datasetBytes(ctx, base)
+	if err != nil || bytes.Equal(have, want) {
+		return err
+	}
+	if same, err := w.datasetUntouched(ctx); err != nil || !same {
+		return nil // edited, or broken: for the next commit to say
+	}
+	return w.writeMeta(ctx, base, w.MetaDir())
 }
 
 // openBase gives the overlay the bytes of a base file, for a copy to be changed.
@@ -261,6 +337,11 @@ func (w *Work) checkDesk(ctx context.Context, base catalog.Base) ([]lake.Named, 
 	newest, err := newestSnapshot(ctx, tx)
 	if err != nil {
 		return nil, err
+	}
+	if base.Version == "" {
+		// Nothing is committed that it could contradict: whatever catalog
+		// somebody put there is what is being edited.
+		return tx.Names(ctx)
 	}
 	if newest.SnapshotID < base.Snapshot {
 		return nil, errDeskBehind
@@ -297,13 +378,19 @@ func (w *Work) rebuildDesk(ctx context.Context, tree *versionTree) error {
 	if err := w.folder.TrashFiles("broken working catalog", path, path+"-wal", path+"-shm", path+"-journal"); err != nil {
 		return err
 	}
+	fault.Point("rebuild.trashed")
 	tmp := path + ".new"
 	if err := removeLake(tmp); err != nil {
 		return err
 	}
-	if err := w.project(ctx, tree, tmp); err != nil {
+	if err := w.project(ctx, tree, tmp, w.ledger); err != nil {
 		return err
 	}
+	// What was known to change nothing is gone, and its number is given out again.
+	if err := w.ledger.SetNote(ctx, noteClean, ""); err != nil {
+		return err
+	}
+	fault.Point("rebuild.made")
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
@@ -380,13 +467,13 @@ func (w *Work) switchTo(ctx context.Context, tree *versionTree, unpushed []catal
 		err = w.fill(ctx, b.Layout, tree, unpushed)
 	}
 	if err == nil {
-		err = w.ledger.Close()
+		err = w.closeLedger()
 	}
 	if err != nil {
 		return errors.Join(err, w.folder.Discard(b))
 	}
 	if _, err := w.folder.Publish(b, why); err != nil {
-		return err
+		return errors.Join(err, w.reopen(ctx))
 	}
 	return w.reopen(ctx)
 }
@@ -438,15 +525,39 @@ func (w *Work) carry(to work.Layout, unpushed []catalog.JournalEntry) error {
 	return nil
 }
 
-// reopen takes up the folder's current generation after it has changed.
+// reopen takes up the folder's current generation after it has changed. When
+// that is cut short, say by the loss of a worker, tables/ answers ESTALE until
+// the next verb or status has done it: see takeUp.
 func (w *Work) reopen(ctx context.Context) error {
-	gen := w.folder.Current()
-	ledger, err := openLedger(ctx, gen.Dir())
-	if err != nil {
+	if gen := w.folder.Current(); gen != w.ledgerOf {
+		ledger, err := openLedger(ctx, gen.Dir())
+		if err != nil {
+			return err
+		}
+		w.mu.Lock()
+		w.gen, w.ledger = gen, ledger
+		w.mu.Unlock()
+		w.ledgerOf = gen
+	}
+	if err := w.recover(ctx); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	w.gen, w.ledger = gen, ledger
-	w.mu.Unlock()
-	return w.recover(ctx)
+	w.unsettled.Store(false)
+	return nil
+}
+
+// closeLedger closes the ledger because its generation is about to be switched;
+// reopen opens one again, whether it was or not.
+func (w *Work) closeLedger() error {
+	w.unsettled.Store(true)
+	w.ledgerOf = nil
+	return w.ledger.Close()
+}
+
+// takeUp ends a switch of generations that was cut short. The caller has the turn.
+func (w *Work) takeUp(ctx context.Context) error {
+	if !w.unsettled.Load() {
+		return nil
+	}
+	return w.reopen(ctx)
 }

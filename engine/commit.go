@@ -70,6 +70,7 @@ func (w *Work) commit(ctx context.Context, o CommitOptions) (*CommitResult, erro
 		}
 		return nil, deskError(err)
 	}
+	c.w.newNames.Store(err != nil)
 	// The files are on the desk: even when the ledger refused them, the next
 	// commit finds them there and not in staging.
 	if derr := taken.Done(w.baseTree()); derr != nil {
@@ -103,6 +104,7 @@ type committing struct {
 	tx        lake.Tx
 	building  *work.VersionDir // outbox folder that is not complete
 	published repo.ID          // outbox folder that is complete and not in the ledger
+	wrote     bool             // something was entered in tx
 	entered   bool             // lake.sqlite is committed: nothing may be taken back
 }
 
@@ -178,6 +180,9 @@ func (c *committing) attempt(ctx context.Context) (*CommitResult, error) {
 			return c.nothing(ctx, before.SnapshotID, clean, plan)
 		}
 	}
+	if err := c.runChecks(ctx, v); err != nil {
+		return nil, err
+	}
 	if err := c.complete(v); err != nil {
 		return nil, err
 	}
@@ -235,6 +240,7 @@ func (c *committing) enter(ctx context.Context, plan *lake.Plan, st *lake.State)
 	if err := c.tx.AddNames(ctx, []lake.Named{{StageID: c.taken.ID, DataFileID: takeRow}}); err != nil {
 		return 0, err
 	}
+	c.wrote = true
 	fault.Point("commit.entered")
 	return snapshot, nil
 }
@@ -261,10 +267,9 @@ func (c *committing) nothing(ctx context.Context, before, clean int64, plan *lak
 	if err != nil {
 		return nil, err
 	}
-	if err := c.tx.Commit(ctx); err != nil {
+	if err := c.commitDesk(ctx); err != nil {
 		return nil, err
 	}
-	c.tx, c.entered = nil, true
 	return r, c.w.ledger.SetNote(ctx, noteClean, strconv.FormatInt(newest.SnapshotID, 10))
 }
 
@@ -279,10 +284,9 @@ func (c *committing) finish(ctx context.Context, v *candidate) (*CommitResult, e
 		ID: string(v.meta.ID), Parent: string(v.parent), Snapshot: v.snapshot, SHA256: v.sums(), Message: v.meta.Message, At: v.meta.CreatedAt,
 	}
 	_, err := c.w.ledger.ImportAfter(ctx, rowsOf(ctx, c.tx), entry, func() error {
-		if err := c.tx.Commit(ctx); err != nil {
+		if err := c.commitDesk(ctx); err != nil {
 			return err
 		}
-		c.tx, c.entered = nil, true
 		fault.Point("commit.lake")
 		return nil
 	})
@@ -314,6 +318,37 @@ func (c *committing) finish(ctx context.Context, v *candidate) (*CommitResult, e
 		c.w.log.WarnContext(ctx, "meta/dataset.json", keyErr, err)
 	}
 	return &CommitResult{ID: v.meta.ID, Parent: v.parent, Branch: c.w.branch, Message: v.meta.Message, Changes: v.changes}, nil
+}
+
+// commitDesk commits lake.sqlite. A worker that is lost on the way may have done
+// it: then what was entered is looked for, and when that cannot be done either,
+// the data files stay, because the desk may name them.
+func (c *committing) commitDesk(ctx context.Context) error {
+	err := c.tx.Commit(ctx)
+	c.tx = nil
+	if err != nil && c.wrote && errIs(err, lake.ErrWorkerDied, lake.ErrTimeout) {
+		there, lerr := c.w.isEntered(ctx, c.taken.ID)
+		switch {
+		case lerr != nil:
+			c.adopted = nil
+			return errors.Join(err, lerr)
+		case there:
+			err = nil
+		}
+	}
+	c.entered = err == nil
+	return err
+}
+
+// isEntered says whether the desk holds what a commit had taken.
+func (w *Work) isEntered(ctx context.Context, take string) (bool, error) {
+	tx, err := w.begin(ctx, lake.ReadTx)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback(ctx)
+	names, err := tx.Names(ctx)
+	return slices.ContainsFunc(names, func(n lake.Named) bool { return n.StageID == take }), err
 }
 
 // abandon rolls back whatever is open. After lake.sqlite was committed nothing

@@ -8,10 +8,13 @@ import (
 	"github.com/tarnfs/tarn/engine/lake/worker"
 )
 
-// TestMain lets the test binary be its own worker process.
+// TestMain lets the test binary be its own worker process, and the process that a test lets die.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		os.Exit(worker.Main(enginetest.WorkerPipes(os.Stdin, os.Stdout)))
+	}
+	if dir := os.Getenv(childEnv); dir != "" {
+		os.Exit(child(dir))
 	}
 	os.Exit(m.Run())
 }

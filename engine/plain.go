@@ -109,6 +109,7 @@ func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutRes
 	if err != nil {
 		return nil, err
 	}
+	index.Base = string(w.baseTree().ID())
 	if err := index.Write(p.indexPath()); err != nil {
 		return nil, err
 	}
@@ -142,7 +143,27 @@ func OpenCheckout(ctx context.Context, dir string, o Options) (*Engine, *Work, e
 	e.mu.Lock()
 	e.works[branch] = w
 	e.mu.Unlock()
+	if err := w.plain.follow(w); err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
 	return e, w, nil
+}
+
+// follow lets tables/ show the base when a commit was cut short before it did,
+// or the branch has moved on. What people have changed there stays.
+func (p *plainCheckout) follow(w *Work) error {
+	index, err := work.ReadIndex(p.indexPath())
+	if err != nil || index.Base == string(w.baseTree().ID()) {
+		return err
+	}
+	if err := p.link(w); err != nil {
+		return err
+	}
+	if err := index.Follow(p.dir, w.baseTree(), w.openBase); err != nil {
+		return err
+	}
+	index.Base = string(w.baseTree().ID())
+	return index.Write(p.indexPath())
 }
 
 func (p *plainCheckout) indexPath() string { return filepath.Join(p.dir, plainDir, "index.json") }
@@ -287,11 +308,12 @@ func (p *plainCheckout) refresh(w *Work, changes []work.Change) error {
 	return p.restore(w, changes, func(index *work.Index, c *work.Change) error {
 		base := w.baseTree()
 		switch c.Kind {
-		case work.RenameFile:
-			return index.Note(p.dir, path.Join(c.Schema, c.Table, c.Name))
-		case work.RenameTable:
+		case work.RenameFile, work.RenameTable:
 			for _, f := range base.Files(c.Schema, c.Table) {
-				if err := index.Note(p.dir, path.Join(c.Schema, c.Table, f.Name)); err != nil {
+				if c.Kind == work.RenameFile && f.Name != c.Name {
+					continue
+				}
+				if err := index.Note(p.dir, path.Join(c.Schema, c.Table, f.Name), &f); err != nil {
 					return err
 				}
 			}
@@ -341,6 +363,7 @@ func (p *plainCheckout) restore(w *Work, changes []work.Change, other func(*work
 	if err := index.Restore(p.dir, w.baseTree(), w.openBase); err != nil {
 		return err
 	}
+	index.Base = string(w.baseTree().ID())
 	return index.Write(p.indexPath())
 }
 
@@ -353,7 +376,10 @@ func (p *plainCheckout) removeTaken(c *work.Change) error {
 	if err != nil || st.Size() != c.Size || !st.ModTime().Equal(c.ModTime) {
 		return err
 	}
-	return os.Remove(at)
+	if err := os.Remove(at); err != nil {
+		return err
+	}
+	return work.SyncDir(filepath.Dir(at))
 }
 
 // unstage writes what is staged into tables/, after an undo brought it back.

@@ -113,7 +113,7 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 		}
 		generation = e.Kind == work.KindGeneration
 		if generation {
-			return w.ledger.Close()
+			return w.closeLedger()
 		}
 		return nil
 	})
@@ -156,7 +156,7 @@ func (w *Work) HoldsWork(ctx context.Context) (bool, error) {
 }
 
 // deskChanged says whether lake.sqlite has snapshots since the last commit
-// that are not known to change nothing.
+// that are not known to change nothing, or names that the base has not.
 func (w *Work) deskChanged(ctx context.Context) (bool, error) {
 	tx, err := w.begin(ctx, lake.ReadTx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (w *Work) deskChanged(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	clean, err := w.cleanSnapshot(ctx)
-	return newest.SnapshotID > clean, err
+	return newest.SnapshotID > clean || w.newNames.Load(), err
 }
 
 func shortID(id string) string {

@@ -119,6 +119,9 @@ func checkMagic(f File) error {
 		return errors.New("it is empty")
 	}
 	_, err := parquet.Read(f, f.Size())
+	if errors.Is(err, parquet.ErrUnsupportedType) {
+		return nil // a type that DuckDB reads and we do not
+	}
 	return err
 }
 
@@ -151,12 +154,17 @@ func (w *Work) planChanges(ctx context.Context, changes []work.Change, sources m
 	if err != nil {
 		return nil, nil, deskError(err)
 	}
+	restored, err := w.restored(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	edits := make([]lake.Edit, 0, len(changes))
 	for i := range changes {
 		e, err := w.edit(ctx, &changes[i], sources)
 		if err != nil {
 			return nil, nil, err
 		}
+		e.Restored = e.Kind == lake.EditPut && e.Source.SHA256 != "" && restored[e.Path] == e.Source.SHA256
 		edits = append(edits, e)
 	}
 	o := lake.PlanOptions{AllowSchemaChange: opts.AllowSchemaChange, NextColumn: map[int64]int64{}}
@@ -204,7 +212,7 @@ func (w *Work) edit(ctx context.Context, c *work.Change, sources map[string]*sou
 	case work.RenameFile:
 		e.Kind = lake.EditRenameFile
 	case work.DropTable:
-		e.Kind = lake.EditDropTable
+		e.Kind, e.Again = lake.EditDropTable, c.Again
 	case work.RenameTable:
 		e.Kind, e.From = lake.EditRenameTable, c.FromTable
 	}

@@ -22,6 +22,17 @@ import (
 // the columns a commit would give them, SQL on the desk, versions that wait.
 // It waits for no verb, and changes nothing.
 func (w *Work) Status(ctx context.Context) (*Status, error) {
+	if w.unsettled.Load() {
+		select {
+		case w.verbs <- struct{}{}:
+			err := w.takeUp(ctx)
+			<-w.verbs
+			if err != nil {
+				return nil, err
+			}
+		default: // a verb is at it
+		}
+	}
 	base := w.baseTree()
 	s := &Status{Branch: w.branch, Base: base.ID(), Failed: w.FailedText(), Plain: w.plain != nil}
 	if base.meta != nil {
@@ -175,8 +186,14 @@ func (w *Work) deskLines(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	clean, err := w.cleanSnapshot(ctx)
-	if err != nil || newest.SnapshotID <= clean {
+	if err != nil {
 		return nil, err
+	}
+	if newest.SnapshotID <= clean {
+		if w.newNames.Load() {
+			return []string{"~ names of files, from a commit that was cut short"}, nil
+		}
+		return nil, nil
 	}
 	t := catalog.Lookup("snapshot_changes")
 	var lines []string

@@ -190,7 +190,7 @@ func (ix *versionIndex) build(t *versionTree) {
 			DataFileID: f.ID, SHA256: f.SHA256, Logical: f.Logical,
 		}
 		if !f.Logical {
-			shown.Size = announcedSize(f.Bytes)
+			shown.Size, shown.Content = announcedSize(f.Bytes), string(t.meta.ID)
 		}
 		ix.shown[key] = append(ix.shown[key], shown)
 	}

@@ -19,6 +19,10 @@ func (w *Work) turn(ctx context.Context) (release func(), err error) {
 	defer timer.Stop()
 	select {
 	case w.verbs <- struct{}{}:
+		if err := w.takeUp(w.ctx); err != nil {
+			<-w.verbs
+			return nil, err
+		}
 		return func() { <-w.verbs }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()

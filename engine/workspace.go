@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarnfs/tarn/engine/catalog"
@@ -40,6 +41,10 @@ type Work struct {
 
 	outcomes *outcomes
 	previews previews
+
+	newNames  atomic.Bool      // the desk has files of the base under other names: a commit was cut short
+	unsettled atomic.Bool      // a switch of generations was cut short: see takeUp
+	ledgerOf  *work.Generation // whose ledger is open; guarded by the turn
 
 	// mu guards what follows. No I/O is done under it, and no other lock taken.
 	mu        sync.Mutex
@@ -128,7 +133,7 @@ func (w *Work) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.gen, w.ledger = gen, ledger
+	w.gen, w.ledger, w.ledgerOf = gen, ledger, gen
 	if err := w.recover(ctx); err != nil {
 		return err
 	}

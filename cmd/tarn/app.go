@@ -54,7 +54,8 @@ func newApp(h *host) *cli.App {
 		Commands: []*cli.Command{
 			initCommand(h), mountCommand(h), umountCommand(h),
 			checkoutCommand(h), statusCommand(h), diffCommand(h), commitCommand(h), pushCommand(h), resetCommand(h),
-			logCommand(h), showCommand(h), branchCommand(h), tagCommand(h), attachCommand(h), verifyCommand(h),
+			restoreCommand(h), revertCommand(h),
+			logCommand(h), showCommand(h), branchCommand(h), tagCommand(h), attachCommand(h), sqlCommand(h), exportCommand(h), verifyCommand(h),
 			configCommand(h), completionCommand(h), versionCommand(h), workerCommand(h),
 		},
 		Writer:                    h.Stdout,

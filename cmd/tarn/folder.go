@@ -14,6 +14,11 @@ type folder interface {
 	// Push calls report, unless nil, now and then while it uploads.
 	Push(ctx context.Context, o pushOptions, report func(progress)) (document, error)
 	Reset(ctx context.Context, o resetOptions) (document, error)
+	// Restore and Revert stage changes, for a commit to take.
+	Restore(ctx context.Context, o restoreOptions) (document, error)
+	Revert(ctx context.Context, o revertOptions) (document, error)
+	// Committed says where the folder's last commit lies.
+	Committed(ctx context.Context) (document, error)
 	Status(ctx context.Context) (document, error)
 	// Diff says in words and fields what a commit would change; the second
 	// result is whether that is anything.
@@ -59,6 +64,19 @@ func (f *localFolder) Push(ctx context.Context, o pushOptions, report func(progr
 
 func (f *localFolder) Reset(ctx context.Context, o resetOptions) (document, error) {
 	return documentOf(f.work.Reset(ctx, engine.ResetOptions{Last: o.Last, Undo: o.Undo}))
+}
+
+func (f *localFolder) Restore(ctx context.Context, o restoreOptions) (document, error) {
+	return documentOf(f.work.Restore(ctx, engine.RestoreOptions{From: o.From, Tables: o.Tables}))
+}
+
+func (f *localFolder) Revert(ctx context.Context, o revertOptions) (document, error) {
+	return documentOf(f.work.Revert(ctx, o.Version))
+}
+
+func (f *localFolder) Committed(context.Context) (document, error) {
+	c := f.work.Committed()
+	return line{string(c.ID), c}, nil
 }
 
 func (f *localFolder) Status(ctx context.Context) (document, error) {

@@ -41,7 +41,7 @@ var onlyIn = []struct {
 	folders  []string
 	why      string
 }{
-	{"github.com/hanwen/go-fuse", []string{"fs", "mount"}, "the engine is tested and used without a kernel"},
+	{"github.com/hanwen/go-fuse", []string{"fs", "mount", "integration/forgetful"}, "the engine is tested and used without a kernel"},
 	{"github.com/duckdb", []string{"engine/lake/worker"}, "a crash in C++ may end only the worker"},
 	{"modernc.org/sqlite", []string{"engine/lake/worker", "engine/kv/sqlitekv"}, "two SQLite libraries in one process ignore each other's locks"},
 	{"gocloud.dev", []string{"blobstore"}, "errors of clouds are translated there alone"},

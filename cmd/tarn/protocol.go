@@ -49,6 +49,11 @@ const (
 	verbStatus = "status"
 	verbDiff   = "diff"
 	verbLog    = "log"
+
+	verbRestore   = "restore"
+	verbRevert    = "revert"
+	verbCommitted = "committed"
+
 	verbInfo   = "info"
 	verbUmount = "umount"
 )
@@ -66,6 +71,15 @@ type pushOptions struct {
 type resetOptions struct {
 	Last bool `json:"last,omitempty"`
 	Undo bool `json:"undo,omitempty"`
+}
+
+type restoreOptions struct {
+	From   string   `json:"from"`
+	Tables []string `json:"tables,omitempty"`
+}
+
+type revertOptions struct {
+	Version string `json:"version"`
 }
 
 type logOptions struct {

@@ -29,6 +29,18 @@ func (r *remoteFolder) Reset(ctx context.Context, o resetOptions) (document, err
 	return r.ask(ctx, verbReset, o)
 }
 
+func (r *remoteFolder) Restore(ctx context.Context, o restoreOptions) (document, error) {
+	return r.ask(ctx, verbRestore, o)
+}
+
+func (r *remoteFolder) Revert(ctx context.Context, o revertOptions) (document, error) {
+	return r.ask(ctx, verbRevert, o)
+}
+
+func (r *remoteFolder) Committed(ctx context.Context) (document, error) {
+	return r.ask(ctx, verbCommitted, nil)
+}
+
 func (r *remoteFolder) Status(ctx context.Context) (document, error) {
 	return r.ask(ctx, verbStatus, nil)
 }

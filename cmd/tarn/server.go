@@ -243,6 +243,20 @@ func (s *server) do(ctx context.Context, req request, report func(progress)) (do
 			return nil, err
 		}
 		return f.Reset(ctx, o)
+	case verbRestore:
+		var o restoreOptions
+		if err := decodeOptions(req, &o); err != nil {
+			return nil, err
+		}
+		return f.Restore(ctx, o)
+	case verbRevert:
+		var o revertOptions
+		if err := decodeOptions(req, &o); err != nil {
+			return nil, err
+		}
+		return f.Revert(ctx, o)
+	case verbCommitted:
+		return f.Committed(ctx)
 	case verbStatus:
 		return f.Status(ctx)
 	case verbDiff:

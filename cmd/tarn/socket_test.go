@@ -62,7 +62,14 @@ func (f *fakeFolder) Push(ctx context.Context, o pushOptions, report func(progre
 func (f *fakeFolder) Reset(_ context.Context, o resetOptions) (document, error) {
 	return f.did("reset", o)
 }
-func (f *fakeFolder) Status(context.Context) (document, error) { return f.did("status", nil) }
+func (f *fakeFolder) Restore(_ context.Context, o restoreOptions) (document, error) {
+	return f.did("restore", o)
+}
+func (f *fakeFolder) Revert(_ context.Context, o revertOptions) (document, error) {
+	return f.did("revert", o)
+}
+func (f *fakeFolder) Committed(context.Context) (document, error) { return f.did("committed", nil) }
+func (f *fakeFolder) Status(context.Context) (document, error)    { return f.did("status", nil) }
 func (f *fakeFolder) Diff(context.Context) (document, bool, error) {
 	d, err := f.did("diff", []int{1})
 	return d, true, err

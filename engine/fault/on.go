@@ -22,6 +22,9 @@ var workers struct {
 	pids func() []int
 }
 
+// AnyDisk says whether a state folder may lie on any file system.
+func AnyDisk() bool { return os.Getenv("TARN_FAULT_ANY_DISK") == "1" }
+
 // Workers names the worker processes that TARN_FAULT_WORKER kills.
 func Workers(pids func() []int) {
 	workers.Lock()
@@ -49,15 +52,19 @@ type counter struct {
 	left int
 }
 
-// parse reads "name" or "name:n"; n counts from 1. Text that is neither names
-// no step, so that a mistyped test sees nothing die and fails.
+// parse reads "name" or "name:n"; n counts from 1. A name may hold ": ", as
+// those of a working folder do. A count that is no number names no step, so
+// that a mistyped test sees nothing die and fails.
 func parse(text string) *counter {
-	name, count, found := strings.Cut(text, ":")
-	n, err := strconv.Atoi(count)
-	if !found {
-		n, err = 1, nil
+	name, n := text, 1
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && !strings.HasPrefix(text[i:], ": ") {
+		var err error
+		if n, err = strconv.Atoi(text[i+1:]); err != nil {
+			return &counter{}
+		}
+		name = text[:i]
 	}
-	if name == "" || err != nil || n < 1 {
+	if name == "" || n < 1 {
 		return &counter{}
 	}
 	return &counter{name: name, left: n}
@@ -79,6 +86,7 @@ func (c *counter) passed(name string) bool {
 // workers) at the n-th passing: by SIGKILL, so that no deferred call, no flush
 // and no signal handler runs.
 func Point(name string) {
+	record(name)
 	if armedWorker().passed(name) {
 		killWorkers()
 	}

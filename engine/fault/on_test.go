@@ -5,6 +5,7 @@ package fault
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,10 +21,12 @@ func TestCounter(t *testing.T) {
 		{"a:0", "a a", "nn"},
 		{"a:x", "a a", "nn"},
 		{":1", "a", "n"},
+		{"a: b", "a:_b a a:_b", "ynn"},
+		{"a: b:2", "a:_b a a:_b", "nny"},
 	} {
 		c, got := parse(tc.text), ""
 		for _, s := range strings.Fields(tc.steps) {
-			if c.passed(s) {
+			if c.passed(strings.ReplaceAll(s, "_", " ")) {
 				got += "y"
 			} else {
 				got += "n"
@@ -32,6 +35,23 @@ func TestCounter(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("TARN_FAULT=%q over %q: got %s, want %s", tc.text, tc.steps, got, tc.want)
 		}
+	}
+}
+
+func TestRecord(t *testing.T) {
+	if os.Getenv("TARN_FAULT_RECORD") != "" {
+		Point("one")
+		Point("two: b")
+		os.Exit(0)
+	}
+	file := filepath.Join(t.TempDir(), "names")
+	cmd := exec.Command(os.Args[0], "-test.run=TestRecord")
+	cmd.Env = append(os.Environ(), "TARN_FAULT_RECORD="+file)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "one\ntwo: b\n" {
+		t.Errorf("recorded %q, %v", got, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,17 +36,39 @@ func (a Stat) moved(b Stat) bool {
 }
 
 // Index is what a plain checkout's tables/ looked like, by path below tables/.
-// Kept as JSON beside the checkout's state.
+// Kept as JSON beside the checkout's state. It is written when everything that
+// it speaks of is durable, so that what a crash has taken away, or kept from
+// being written, is never mistaken for a removal.
 type Index struct {
-	Format  int               `json:"format"`
-	Files   map[diskName]Stat `json:"files"`
-	Folders map[diskName]Stat `json:"folders"` // of tables; only Ino and Btime
+	Format  int                 `json:"format"`
+	Base    string              `json:"base,omitempty"` // version that tables/ shows; the caller's
+	Files   map[diskName]Stat   `json:"files"`
+	Shown   map[diskName]string `json:"shown,omitempty"` // BaseFile.shows of each of Files that was the base's
+	Folders map[diskName]Stat   `json:"folders"`         // of tables; only Ino and Btime
 }
 
 const indexFormat = 1
 
 func newIndex() *Index {
-	return &Index{Format: indexFormat, Files: map[diskName]Stat{}, Folders: map[diskName]Stat{}}
+	return &Index{Format: indexFormat, Files: map[diskName]Stat{}, Shown: map[diskName]string{}, Folders: map[diskName]Stat{}}
+}
+
+// wrote says whether the base's file b was ever written at rel: only then does
+// its absence mean that somebody has removed it.
+func (x *Index) wrote(rel diskName, b *BaseFile) bool {
+	_, known := x.Files[rel]
+	shown, said := x.Shown[rel]
+	return known && (!said || shown == b.shows())
+}
+
+// wroteTable is the same for a table's folder and what the base has in it.
+func (x *Index) wroteTable(schema, table string, files []BaseFile) bool {
+	if _, known := x.Folders[diskName(schema+"/"+table)]; !known {
+		return false
+	}
+	return len(files) == 0 || slices.ContainsFunc(files, func(b BaseFile) bool {
+		return x.wrote(diskName(schema+"/"+table+"/"+b.Name), &b)
+	})
 }
 
 // ReadIndex reads an index; a missing one is empty, so that every file is
@@ -81,18 +104,23 @@ func (x *Index) Write(path string) error {
 }
 
 // Note records how the file at path below dir/tables looks now; for a file
-// that was read and found to be what the base has. A missing one is forgotten.
-func (x *Index) Note(dir, path string) error {
+// that was read and found to be the base's file b. A missing one is forgotten.
+func (x *Index) Note(dir, path string, b *BaseFile) error {
 	s, ok, err := statOf(filepath.Join(dir, "tables", path))
 	if err != nil {
 		return fmt.Errorf("note %s: %w", path, err)
 	}
 	if ok {
-		x.Files[diskName(path)] = s
+		x.Files[diskName(path)], x.Shown[diskName(path)] = s, b.shows()
 	} else {
-		delete(x.Files, diskName(path))
+		x.forget(diskName(path))
 	}
 	return nil
+}
+
+func (x *Index) forget(rel diskName) {
+	delete(x.Files, rel)
+	delete(x.Shown, rel)
 }
 
 func statOf(path string) (Stat, bool, error) {
@@ -186,7 +214,8 @@ func writeTable(root, s, t string, files []BaseFile, open Opener, x *Index) erro
 		if err != nil {
 			return err
 		}
-		x.Files[diskName(s+"/"+t+"/"+f.Name)] = st
+		rel := diskName(s + "/" + t + "/" + f.Name)
+		x.Files[rel], x.Shown[rel] = st, f.shows()
 	}
 	st, _, err := statOf(dir)
 	x.Folders[diskName(s+"/"+t)] = Stat{Ino: st.Ino, Btime: st.Btime}
@@ -239,86 +268,4 @@ func syncFS(path string) error {
 		return err
 	}
 	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
-}
-
-// Restore brings dir/tables to base: files of base that are missing are
-// written, files that x remembers, that look as it remembers them and that
-// base does not have, are removed. A file that looks otherwise is somebody's
-// newer work and stays as it is, for the next Scan to find. x is brought up to
-// date; the caller writes it.
-func (x *Index) Restore(dir string, base Base, open Opener) error {
-	if err := x.restore(filepath.Join(dir, "tables"), base, open); err != nil {
-		return fmt.Errorf("restore tables of %s: %w", dir, err)
-	}
-	return nil
-}
-
-func (x *Index) restore(root string, base Base, open Opener) error {
-	want := map[diskName]bool{}
-	for _, s := range base.Schemas() {
-		for _, t := range base.Tables(s) {
-			if err := plainNames(s, t); err != nil {
-				return err
-			}
-			if err := os.MkdirAll(filepath.Join(root, s, t), dirPerm); err != nil {
-				return err
-			}
-			st, _, err := statOf(filepath.Join(root, s, t))
-			if err != nil {
-				return err
-			}
-			x.Folders[diskName(s+"/"+t)] = Stat{Ino: st.Ino, Btime: st.Btime}
-			for _, f := range base.Files(s, t) {
-				rel := s + "/" + t + "/" + f.Name
-				want[diskName(rel)] = true
-				if err := x.restoreFile(root, rel, f, open); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return x.removeOthers(root, want)
-}
-
-func (x *Index) restoreFile(root, rel string, f BaseFile, open Opener) error {
-	if err := plainNames(f.Name); err != nil {
-		return err
-	}
-	at := filepath.Join(root, rel)
-	if _, ok, err := statOf(at); err != nil || ok {
-		return err
-	}
-	if err := writeBaseFile(at, f, open); err != nil {
-		return err
-	}
-	now, _, err := statOf(at)
-	x.Files[diskName(rel)] = now
-	return err
-}
-
-// removeOthers removes files that x remembers and nobody wants, with the
-// folders that become empty.
-func (x *Index) removeOthers(root string, want map[diskName]bool) error {
-	for name, was := range x.Files {
-		if want[name] {
-			continue
-		}
-		at := filepath.Join(root, string(name))
-		if now, ok, err := statOf(at); err != nil || ok && now != was {
-			if err != nil {
-				return err
-			}
-			continue // changed since: not ours to remove
-		}
-		if err := ignoreMissing(os.Remove(at)); err != nil {
-			return err
-		}
-		delete(x.Files, name)
-		for d := filepath.Dir(at); d != root; d = filepath.Dir(d) {
-			if os.Remove(d) != nil {
-				break
-			}
-		}
-	}
-	return nil
 }

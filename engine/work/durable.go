@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // gonePrefix marks what is being deleted: a tree is first renamed to such a
@@ -54,6 +56,9 @@ func writeDurable(path string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, ignoreMissing(os.Remove(tmp)))
 	}
+	if mutant.Is(mutant.NameUnsynced) {
+		return nil
+	}
 	return syncPath(dir)
 }
 
@@ -79,6 +84,29 @@ func mkdirDurable(path string) error {
 			return err
 		}
 		if err := syncPath(filepath.Dir(missing[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncAbove makes durable that path is there at all: fsync of the folders above
+// it. Whoever made them may not have done so, and what lies below is lost with
+// their entries. It ends at another file system, and at a folder that this user
+// may not read and thus has not made.
+func syncAbove(path string) error {
+	var at, up unix.Stat_t
+	for p := path; p != filepath.Dir(p); p = filepath.Dir(p) {
+		if err := errors.Join(unix.Stat(p, &at), unix.Stat(filepath.Dir(p), &up)); err != nil {
+			return err
+		}
+		if at.Dev != up.Dev {
+			return nil
+		}
+		switch err := syncPath(filepath.Dir(p)); {
+		case errors.Is(err, fs.ErrPermission):
+			return nil
+		case err != nil:
 			return err
 		}
 	}
@@ -153,6 +181,9 @@ func syncTree(dir string) error {
 
 // syncUp is fsync of the folders from dir up to and with top.
 func syncUp(dir, top string) error {
+	if mutant.Is(mutant.DataFolderUnsynced) {
+		return nil
+	}
 	for p := dir; ; p = filepath.Dir(p) {
 		if err := syncPath(p); err != nil {
 			return err

@@ -28,6 +28,9 @@ type Options struct {
 	Clock   func() time.Time // nil: time.Now
 	Keep    time.Duration    // how long trash is kept; 0: 7 days
 	Command string           // who holds the folder, for the one that is refused; "": the program's name
+	// AnyDisk takes a folder on a network or FUSE file system too: for tests
+	// with a disk of their own.
+	AnyDisk bool
 	// Step is called with a name before each change on disk that a crash could
 	// fall before. For fault injection; nil: nothing.
 	Step func(name string)
@@ -78,10 +81,15 @@ func Open(dir string, o *Options) (*Folder, error) {
 	if command == "" {
 		command = filepath.Base(os.Args[0])
 	}
-	if err := checkLocal(dir); err != nil {
-		return nil, err
+	if !o.AnyDisk {
+		if err := checkLocal(dir); err != nil {
+			return nil, err
+		}
 	}
 	if err := mkdirDurable(dir); err != nil {
+		return nil, fmt.Errorf("open working folder: %w", err)
+	}
+	if err := syncAbove(dir); err != nil {
 		return nil, fmt.Errorf("open working folder: %w", err)
 	}
 	if f.lock, err = lockFolder(dir, command); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarnfs/tarn/engine/mutant"
 	"github.com/tarnfs/tarn/engine/outcome"
 )
 
@@ -175,11 +176,14 @@ func (p pendingArea) syncIn(m *manifest) error {
 	dirs := map[string]bool{p.dir: true}
 	for i := range m.Files {
 		f := &m.Files[i]
+		dirs[filepath.Dir(f.real)] = true
+		dirs[filepath.Dir(filepath.Join(p.tree.dir, string(f.From)))] = true
+		if mutant.Is(mutant.TakenUnsynced) {
+			continue
+		}
 		if err := syncPath(f.real); err != nil {
 			return err
 		}
-		dirs[filepath.Dir(f.real)] = true
-		dirs[filepath.Dir(filepath.Join(p.tree.dir, string(f.From)))] = true
 	}
 	for d := range dirs {
 		if err := syncPath(d); err != nil {

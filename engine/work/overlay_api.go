@@ -11,6 +11,15 @@ type BaseFile struct {
 	DataFileID int64
 	SHA256     string // of the stored bytes, hex, when known
 	Logical    bool   // the stored bytes are what is shown
+	Content    string // when they are not: tells what is shown from what another version shows of the same file
+}
+
+// shows names the bytes that are shown: equal means equal.
+func (f *BaseFile) shows() string {
+	if f.Logical {
+		return f.Path
+	}
+	return f.Content + ":" + f.Path
 }
 
 // Base is what a working folder's tables/ starts from: the tables of its base
@@ -68,4 +77,5 @@ type Change struct {
 	Size      int64
 	ModTime   time.Time
 	Base      *BaseFile // Remove, RenameFile: the file meant
+	Again     bool      // DropTable: the folder was made again since
 }

@@ -16,7 +16,9 @@ import (
 // changes that an Overlay would. A file that looks as index remembers it is
 // not reported and not read; one that looks otherwise is a Put, and the
 // commit finds out whether its bytes are new. A file or table that is gone,
-// while one with its identity on disk has come, was renamed. index may be nil.
+// while one with its identity on disk has come, was renamed. One that index
+// does not remember was never there, so that nobody can have removed it. index
+// may be nil.
 //
 // Names that must not be committed come as an ErrName beside the list, as
 // from Staged; so do links and other things that are no files.
@@ -79,7 +81,7 @@ func (s *scanner) scan() error {
 	for _, name := range s.base.b.Schemas() {
 		if !slices.Contains(top.dirs, name) {
 			for _, t := range s.base.b.Tables(name) {
-				s.add(Change{Kind: DropTable, Schema: name, Table: t})
+				s.gone(name, t)
 			}
 		}
 	}
@@ -152,7 +154,7 @@ func (s *scanner) schema(name string) error {
 			return err
 		}
 		if now == "" {
-			s.add(Change{Kind: DropTable, Schema: name, Table: bt})
+			s.gone(name, bt)
 			continue
 		}
 		renamed[now] = bt
@@ -168,6 +170,13 @@ func (s *scanner) schema(name string) error {
 		}
 	}
 	return nil
+}
+
+// gone: a table's folder is not there.
+func (s *scanner) gone(schema, table string) {
+	if s.index.wroteTable(schema, table, s.base.b.Files(schema, table)) {
+		s.add(Change{Kind: DropTable, Schema: schema, Table: table})
+	}
 }
 
 // renamedTable finds the folder that the missing table bt is now: the one
@@ -241,6 +250,10 @@ func (s *scanner) baseFilesOf(l loc, bt string, files []BaseFile, stats map[stri
 		if now, there := stats[b.Name]; there {
 			s.shown[id] = append(s.shown[id], b.Name)
 			settled[b.Name] = known && was == now
+			continue
+		}
+		if !s.index.wrote(diskName(l.schema()+"/"+bt+"/"+b.Name), b) {
+			s.shown[id] = append(s.shown[id], b.Name)
 			continue
 		}
 		name, ok := fresh[was.Ino]

@@ -91,13 +91,14 @@ func TestScanWithoutIndex(t *testing.T) {
 	noErr(t, err)
 	x, err := work.ReadIndex(filepath.Join(dir, "none"))
 	noErr(t, err)
+	a := b.tree["main"]["t"]["a.csv"]
 	cs, err := work.Scan(dir, b, x)
 	noErr(t, err)
 	want := []string{"put geo.g c.csv", "put main.t a.csv", "put main.t b.csv", "put main.u x.csv"}
 	if d := cmp.Diff(want, shorts(cs)); d != "" {
 		t.Errorf("every file is to be read:\n%s", d)
 	}
-	noErr(t, x.Note(dir, "main/t/a.csv"), x.Note(dir, "main/t/none"))
+	noErr(t, x.Note(dir, "main/t/a.csv", &a), x.Note(dir, "main/t/none", &a))
 	cs, err = work.Scan(dir, b, x)
 	noErr(t, err)
 	if d := cmp.Diff([]string{want[0], want[2], want[3]}, shorts(cs)); d != "" {

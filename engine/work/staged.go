@@ -43,7 +43,8 @@ func (o *Overlay) changes() ([]Change, error) {
 	for s, ss := range o.schemas {
 		for d := range ss.dropped {
 			if o.base.hasTable(s, d) {
-				add(Change{Kind: DropTable, Schema: s, Table: d})
+				st := ss.tables[d]
+				add(Change{Kind: DropTable, Schema: s, Table: d, Again: st != nil && st.made && st.from == ""})
 			}
 		}
 		if _, junk := JunkDir(s); junk && !o.base.hasSchema(s) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/tarnfs/tarn/engine/mutant"
 	"github.com/tarnfs/tarn/engine/outcome"
 )
 
@@ -233,7 +234,7 @@ func (t *Taken) PutBack() error {
 	if t.ended {
 		return nil
 	}
-	if len(t.Changes) > 0 {
+	if len(t.Changes) > 0 && !mutant.Is(mutant.PutBackSkipped) {
 		_, trashed, err := t.o.gen.pending().putBack(t.m)
 		if err != nil {
 			return err
@@ -374,6 +375,9 @@ func (g *Generation) recoverPending(entered func(id string) bool) (Recovery, err
 }
 
 func (m *manifest) entered(entered func(id string) bool) bool {
+	if mutant.Is(mutant.EnteredTwice) {
+		return false
+	}
 	if entered(m.Take) {
 		return true
 	}
