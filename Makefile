@@ -72,15 +72,16 @@ fuzz: ## each fuzz test for FUZZTIME (20s)
 
 # A mutant is a file with build tag mutant_NAME that breaks one promise, and a
 # line "// killed by: PACKAGE TEST" in it: with the tag, that test must fail.
+# A test that is skipped has seen nothing, hence TARN_TEST_REQUIRE.
 mutants: ## build each hand-made fault and see the test that names it fail
-	@found=; \
-	for file in $$(grep -rlE '^//go:build mutant_[a-z0-9_]+$$' --include='*.go' .); do \
+	@export TARN_TEST_REQUIRE=1; found=; \
+	for file in $$(grep -rlE '^//go:build mutant_[a-z0-9_]+$$' --include='*.go' . | sort); do \
 	  found=1; tag=$$(sed -nE 's|^//go:build (mutant_[a-z0-9_]+)$$|\1|p' $$file); \
 	  set -- $$(sed -nE 's|^// killed by: ([^ ]+) ([^ ]+)$$|\1 \2|p' $$file); \
 	  [ $$# = 2 ] || { echo "$$file does not say: // killed by: PACKAGE TEST"; exit 1; }; \
-	  $(GO) test -run "^$$2\$$" $$1 >/dev/null || { echo "$$1 $$2 fails without the fault"; exit 1; }; \
+	  $(GO) test -timeout 3m -run "^$$2\$$" $$1 >/dev/null || { echo "$$1 $$2 fails without the fault"; exit 1; }; \
 	  $(GO) vet -tags $$tag $$1 || exit 1; \
-	  if $(GO) test -tags $$tag -run "^$$2\$$" $$1 >/dev/null; then echo "$$tag survived $$1 $$2"; exit 1; fi; \
+	  if $(GO) test -timeout 3m -tags $$tag -run "^$$2\$$" $$1 >/dev/null 2>&1; then echo "$$tag survived $$1 $$2"; exit 1; fi; \
 	  echo "$$tag killed by $$1 $$2"; \
 	done; \
 	[ -n "$$found" ] || $(call fail,there are no hand-made faults yet)

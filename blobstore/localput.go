@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarnfs/tarn/blobstore/internal/mutant"
 )
 
 // Modes of objects, less the umask: a write-once object is read-only also for
@@ -259,7 +261,7 @@ func (l *Local) compare(ctx context.Context, key string, have Version) error {
 		return err
 	}
 	defer f.Close()
-	if info.Version == have {
+	if info.Version == have || mutant.Is(mutant.SwapUncompared) {
 		return nil
 	}
 	// Whoever reads the winner's bytes next may build on them.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/tarnfs/tarn/blobstore/internal/mutant"
 )
 
 // ReadBack is what became of a conditional write that returned an error. Every
@@ -74,6 +76,8 @@ func SwapConfirmed(ctx context.Context, s Store, key string, have Version, data 
 		got, v := readBackSwap(ctx, s, key, have, data)
 		switch {
 		case got == Applied:
+			return v, nil
+		case got == Superseded && mutant.Is(mutant.ConflictIgnored):
 			return v, nil
 		case got == Superseded && errors.Is(err, ErrConflict):
 			return "", err

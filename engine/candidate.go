@@ -109,16 +109,17 @@ func (c *committing) files(ctx context.Context, content *lake.Content, old *vers
 		if !content.Files[i].Doubt {
 			continue
 		}
-		if was, ok := old.files.Get(list[i].Path); ok {
-			list[i].Logical = was.Logical
-		} else if list[i].Logical, err = c.showsTable(ctx, &list[i], content); err != nil {
+		if was, ok := old.files.Get(list[i].Path); ok && list[i].Logical && was.Logical {
+			continue // settled when it was new
+		}
+		if list[i].Logical, err = c.showsTable(ctx, &list[i], content); err != nil {
 			return nil, err
 		}
 	}
 	return repo.NewFiles(dataDir, list)
 }
 
-// showsTable looks into a new stored file for the table's columns.
+// showsTable looks into a stored file for the table's columns.
 func (c *committing) showsTable(ctx context.Context, f *repo.File, content *lake.Content) (bool, error) {
 	i := slices.IndexFunc(content.Tables, func(t lake.ContentTable) bool { return t.ID == f.TableID })
 	file, err := c.w.files("").openData(ctx, f.Path)
@@ -128,7 +129,9 @@ func (c *committing) showsTable(ctx context.Context, f *repo.File, content *lake
 	defer file.Close()
 	footer, err := parquet.Read(file, file.Size())
 	if errors.Is(err, parquet.ErrUnsupportedType) {
-		return true, nil // a type that DuckDB knows and we do not
+		// A type that DuckDB knows and we do not.
+		names, err := parquet.Names(file, file.Size())
+		return content.Tables[i].HasNames(names), err
 	}
 	if err != nil {
 		return false, err

@@ -193,15 +193,22 @@ func (c *committing) allowEmpty() bool { return c.o.AllowEmpty || c.opts.AllowEm
 
 // refuse is step 2a.
 func (c *committing) refuse(ctx context.Context, base catalog.Base) error {
-	b := lake.RefuseBase{Snapshot: base.Snapshot, FileCheck: c.w.checkDataFile(ctx), Alias: Alias(c.w.e.URL())}
-	snap, ok, err := c.w.ledger.SnapshotAt(ctx, base.Snapshot)
+	b, err := c.w.refuseBase(ctx, base)
 	if err != nil {
 		return err
 	}
+	b.FileCheck = c.w.checkDataFile(ctx)
+	return lake.Refuse(ctx, c.tx, b)
+}
+
+// refuseBase is what the desk is held against.
+func (w *Work) refuseBase(ctx context.Context, base catalog.Base) (lake.RefuseBase, error) {
+	b := lake.RefuseBase{Snapshot: base.Snapshot, Alias: Alias(w.e.URL())}
+	snap, ok, err := w.ledger.SnapshotAt(ctx, base.Snapshot)
 	if ok {
 		b.NextFileID = snap.NextFileID
 	}
-	return lake.Refuse(ctx, c.tx, b)
+	return b, err
 }
 
 // enter is step 2b: data files to their place, rows, names.

@@ -195,31 +195,38 @@ func (w *Work) settle(ctx context.Context, id repo.ID) error {
 		}
 		w.setBase(tree)
 	}
+	kept := false
 	for f := range files.All() {
-		if err := w.removeLocal(ctx, f.Path); err != nil {
+		stays, err := w.removeLocal(ctx, f.Path)
+		if err != nil {
 			return err
 		}
+		kept = kept || stays
 	}
 	fault.Point("push.cleaned")
+	if kept {
+		return nil // its files.json says what the next open looks for
+	}
 	return w.gen.Outbox().Remove(string(id))
 }
 
 // removeLocal removes the local copy of a stored file that the repository has.
-func (w *Work) removeLocal(ctx context.Context, path string) error {
+// One that it cannot be seen to have stays.
+func (w *Work) removeLocal(ctx context.Context, path string) (kept bool, err error) {
 	st, err := os.Lstat(w.localData(path))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	info, err := w.e.store.Head(ctx, path)
 	if err != nil || info.Size != st.Size() {
 		// Not there as it should be: the local one may be the only copy.
 		w.log.WarnContext(ctx, "local data file kept", keyPath, path, keyErr, err)
-		return nil
+		return true, nil
 	}
-	return w.gen.RemoveData(path[len(w.e.repo.DataDir()):])
+	return false, w.gen.RemoveData(path[len(w.e.repo.DataDir()):])
 }
 
 // sweepOutbox removes what a crash has left: outbox folders that the journal
@@ -246,6 +253,7 @@ func (w *Work) sweepOutbox(ctx context.Context) error {
 			if err := w.settle(ctx, repo.ID(id)); err != nil {
 				return err
 			}
+			keep = append(keep, id) // gone now, unless local files had to stay
 		}
 	}
 	return w.gen.Outbox().Keep(keep)

@@ -24,6 +24,12 @@ func (w *Work) reset(ctx context.Context, o ResetOptions) (*ResetResult, error) 
 		return nil, busyWriters(open)
 	}
 	sql, err := w.deskChanged(ctx)
+	if err == nil && !sql {
+		sql, err = w.deskRefused(ctx)
+	}
+	if outcome.Of(err) == outcome.Damaged {
+		sql, err = true, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +175,30 @@ func (w *Work) deskChanged(ctx context.Context) (bool, error) {
 	}
 	clean, err := w.cleanSnapshot(ctx)
 	return newest.SnapshotID > clean || w.newNames.Load(), err
+}
+
+// deskRefused says whether the next commit would refuse lake.sqlite, though it
+// has no snapshot of its own: somebody has changed rows that are in no snapshot,
+// or the tables themselves.
+func (w *Work) deskRefused(ctx context.Context) (bool, error) {
+	tx, err := w.begin(ctx, lake.ReadTx)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback(ctx)
+	base, err := w.ledger.Base(ctx)
+	if err != nil {
+		return false, err
+	}
+	rb, err := w.refuseBase(ctx, base)
+	if err != nil {
+		return false, err
+	}
+	err = lake.Refuse(ctx, tx, rb)
+	if outcome.Of(err) == outcome.Refused {
+		return true, nil
+	}
+	return false, err
 }
 
 func shortID(id string) string {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarnfs/tarn/engine"
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // dataDirFinder is a workspace that also knows folders which only other
@@ -234,7 +235,7 @@ func (n *dataDir) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.En
 }
 
 func (n *dataDir) Unlink(ctx context.Context, name string) syscall.Errno {
-	if _, named := n.f.ws.DataFind(ctx, n.stored(name)); named {
+	if _, named := n.f.ws.DataFind(ctx, n.stored(name)); named && !mutant.Is(mutant.PublishedUnlinked) {
 		return n.refused(ctx, "unlink", name)
 	}
 	return n.errno(ctx, "unlink", unix.Unlink(n.local(name)))

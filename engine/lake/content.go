@@ -68,7 +68,7 @@ type ContentFile struct {
 	Rows         int64 // stored, or deleted
 	Bytes        int64
 	Logical      bool   // data file: the stored rows and columns are exactly the table's
-	Doubt        bool   // Logical is a guess: the footer tells, see ContentTable.ShowsTable
+	Doubt        bool   // data file: Logical is a guess, its footer tells (ContentTable.ShowsTable)
 	Name         string // data file: as it was dropped, "" when SQL made it
 	SourceSHA256 string // data file: of the dropped bytes
 }

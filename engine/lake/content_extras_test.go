@@ -106,7 +106,7 @@ func TestDescribeAlteredWithInsert(t *testing.T) {
 		t.Fatalf("no file %d", id)
 		return lake.ContentFile{}
 	}
-	if f := file(describe(t, d, 6), 4); !f.Logical || f.Doubt {
+	if f := file(describe(t, d, 6), 4); !f.Logical || !f.Doubt {
 		t.Errorf("file 4: %+v", f)
 	}
 	// Column area as if it had been added in the transaction of that INSERT.
@@ -115,7 +115,7 @@ func TestDescribeAlteredWithInsert(t *testing.T) {
 			r[i] = int64(6)
 		}
 	})
-	if f := file(describe(t, d, 6), 4); f.Logical || f.Doubt {
+	if f := file(describe(t, d, 6), 4); f.Logical || !f.Doubt {
 		t.Errorf("file 4, column added with it: %+v", f)
 	}
 	// geo.n was made by CREATE TABLE AS.

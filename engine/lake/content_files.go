@@ -62,10 +62,10 @@ func (d *describer) readFiles() error {
 			return err
 		}
 		if f.Logical && n == nil {
-			// Written in the transaction that made the table, which may have
-			// altered it after that.
-			i, changes := slices.BinarySearch(t.changed, r.BeginSnapshot)
-			f.Logical, f.Doubt = !changes || i == 0, changes && i == 0
+			// SQL wrote it: in a transaction that may have altered the table or
+			// updated rows after that. The catalog does not always tell.
+			i, altered := slices.BinarySearch(t.changed, r.BeginSnapshot)
+			f.Logical, f.Doubt = !altered || i == 0, true
 		}
 		d.out.Files = append(d.out.Files, f)
 		for _, del := range d.deletes[r.DataFileID] {
@@ -101,6 +101,12 @@ func (d *describer) logical(r *catalog.DataFileRow, t *describedTable, n *Named)
 func (d *describer) known(snapshot int64) bool {
 	_, ok := d.nextFile[snapshot]
 	return ok
+}
+
+// HasNames says whether a file's columns have the names of the table's, where
+// no more is known of them.
+func (t *ContentTable) HasNames(names []string) bool {
+	return slices.EqualFunc(names, t.Columns, func(n string, c ContentColumn) bool { return n == c.Name })
 }
 
 // ShowsTable says whether a stored file of this footer, which SQL wrote, has

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 const (
@@ -69,6 +70,9 @@ func (w *Writer) Commit(ctx context.Context, b *kv.Batch) error {
 // transaction that will commit. A missing one counts as different. The nonce
 // tells two stores apart that were put in one place, one after the other.
 func (w *Writer) checkFence(ctx context.Context) error {
+	if mutant.Is(mutant.EpochUnchecked) {
+		return nil
+	}
 	// A file that was moved away or replaced still takes our writes, but
 	// nobody will ever read them.
 	now, err := os.Stat(w.path)

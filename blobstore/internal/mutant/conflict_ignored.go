@@ -1,0 +1,6 @@
+//go:build mutant_conflict_ignored
+
+package mutant
+
+// killed by: ./blobstore TestSwapConfirmed
+const active = ConflictIgnored

@@ -1,0 +1,6 @@
+//go:build mutant_swap_uncompared
+
+package mutant
+
+// killed by: ./blobstore TestLocalProcesses
+const active = SwapUncompared

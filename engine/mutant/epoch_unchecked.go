@@ -1,0 +1,6 @@
+//go:build mutant_epoch_unchecked
+
+package mutant
+
+// killed by: ./engine/kv/sqlitekv TestFenceKeys
+const active = EpochUnchecked

@@ -1,0 +1,6 @@
+//go:build mutant_outbox_unsynced
+
+package mutant
+
+// killed by: ./integration/forgetful TestOutboxSurvives
+const active = OutboxUnsynced

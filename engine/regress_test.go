@@ -1,0 +1,147 @@
+package engine_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tarnfs/tarn/engine"
+	"github.com/tarnfs/tarn/engine/catalog"
+	"github.com/tarnfs/tarn/engine/enginetest"
+	"github.com/tarnfs/tarn/engine/lake"
+	"github.com/tarnfs/tarn/engine/outcome"
+)
+
+// TestScripts are operations that once went wrong.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	for name, ops := range map[string]string{
+		// The names were exchanged on the desk and the commit said that nothing
+		// had changed: the next drop of a replaced the rows of b.
+		"names of two files are exchanged": `
+A/main drop main/t1/a.csv csv id 2 1
+A/main drop main/t1/b.csv csv id 2 5
+A/main commit
+A/main mv main/t1/a.parquet main/t1/swap.parquet
+A/main mv main/t1/b.parquet main/t1/a.parquet
+A/main mv main/t1/swap.parquet main/t1/b.parquet
+A/main commit
+A/main drop main/t1/a.csv csv id 3 9
+A/main commit
+A/main push`,
+		// The folder could not be opened until the branch moved back.
+		"two staged files of one name, behind the tip": `
+A/main drop main/t1/a.csv csv id 2 1
+A/main drop main/t1/a.jsonl jsonl id 2 2
+B/main drop main/t2/a.csv csv id 2 1
+B/main commit
+B/main push
+A/main reopen
+A/main undo
+A/main rm main/t1/a.jsonl
+A/main commit
+A/main reset`,
+		// A new lake.sqlite had another first snapshot than the ledger.
+		"lake.sqlite is lost before the first version": `
+A/main drop main/t1/a.csv csv id 2 1
+A/main lose
+A/main commit
+A/main lose
+A/main push`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t)
+			for _, op := range enginetest.MustOps(ops) {
+				m.step(op)
+			}
+		})
+	}
+}
+
+// TestLostDeskForgets: what SQL did that came to nothing is remembered by the
+// number of its snapshot. When lake.sqlite is lost, that number comes again.
+func TestLostDeskForgets(t *testing.T) {
+	b := newBench(t)
+	e, w := b.open()
+	drop(t, w, "main/t/a.csv", "x\n1\n")
+	commit(t, w)
+	emptySnapshot(t, b.worker, filepath.Join(w.CatalogDir(), "lake.sqlite"))
+	if r := commit(t, w); r.ID != "" {
+		t.Fatalf("a snapshot of nothing made %+v", r)
+	}
+	dir := w.CatalogDir()
+	e.Close()
+	if err := os.Remove(filepath.Join(dir, "lake.sqlite")); err != nil {
+		t.Fatal(err)
+	}
+	e, w = b.open()
+	defer e.Close()
+	drop(t, w, "main/t/a.csv", "x\n2\n")
+	if r := commit(t, w); r.ID == "" {
+		t.Error("other rows of the same number were taken for nothing")
+	}
+}
+
+// emptySnapshot does what a client does that makes a snapshot without a change.
+func emptySnapshot(t *testing.T, worker *lake.Client, path string) {
+	t.Helper()
+	ctx := context.Background()
+	tx, err := worker.Begin(ctx, path, lake.WriteTx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(ctx)
+	snapshots := catalog.Lookup("snapshot")
+	for row, err := range tx.Rows(ctx, snapshots, lake.Where{Last: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := catalog.Decode[catalog.SnapshotRow](snapshots, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.SnapshotID++
+		s.SnapshotTime = time.Now().Add(time.Second).UTC().Format(catalog.TimeLayout)
+		changes := catalog.Lookup("snapshot_changes")
+		err = tx.Apply(ctx, []lake.Change{
+			{Table: snapshots, Op: lake.Insert, Row: catalog.Encode(snapshots, s)},
+			{Table: changes, Op: lake.Insert, Row: catalog.Encode(changes, catalog.SnapshotChangesRow{SnapshotID: s.SnapshotID, ChangesMade: catalog.Ptr("")})},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFolderMadeAgain: the hint of a refused removal works.
+func TestFolderMadeAgain(t *testing.T) {
+	b := newBench(t)
+	e, w := b.open()
+	defer e.Close()
+	drop(t, w, "main/t/a.csv", "x\n1\n")
+	commit(t, w)
+	o := w.Tables()
+	if err := o.Unlink("main/t/a.parquet"); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Rmdir("main/t"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Commit(t.Context(), engine.CommitOptions{})
+	if outcome.Of(err) != outcome.Refused {
+		t.Fatalf("a table was dropped: %v", err)
+	}
+	contains(t, outcome.Next(err), "make the folder again")
+	if _, err := o.Mkdir("main/t", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, commit(t, w).Message, "remove 1 row in 1 file from main.t")
+	if list, err := w.Tables().List("main/t"); err != nil || len(list) != 0 {
+		t.Errorf("the table's folder: %v %v", list, err)
+	}
+}
