@@ -44,6 +44,9 @@ const madeMode = 0o555
 // to a daemon that hangs never does.
 var statLimit = 5 * time.Second
 
+// dyingPause is how long a killed daemon may go on answering.
+const dyingPause = 100 * time.Millisecond
+
 // check returns the real path of the mount point, or why it cannot be one.
 func (g Guard) check(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
@@ -136,6 +139,10 @@ func (g Guard) checkTable(real string) error {
 		return nil
 	}
 	if in.Point == real {
+		time.Sleep(dyingPause) // its daemon may be one that was just killed
+		if _, err := statLimited(real); gone(err) {
+			return err
+		}
 		return outcome.New(outcome.Busy, fmt.Sprintf("%s is already mounted at %s", in.Source, real), "use it, or end it first: tarn umount "+real)
 	}
 	if g.inside {

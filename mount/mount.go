@@ -38,14 +38,7 @@ func Mount(ctx context.Context, o MountOptions) (*Mounted, error) {
 		return nil, err
 	}
 	log := o.logger()
-	n, err := clearStale(o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if n > 0 {
-		log.Warn("took away a dead mount", "dir", o.Dir, "count", n)
-	}
-	dir, err := o.Guard.check(o.Dir)
+	dir, err := o.mountPoint()
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +64,25 @@ func Mount(ctx context.Context, o MountOptions) (*Mounted, error) {
 	}
 	log.Info("mounted", "dir", dir, "source", o.FsName, "read_only", o.ReadOnly)
 	return m, nil
+}
+
+// mountPoint is the real path to mount at: dead mounts of ours are taken away
+// from it, then the guard looks at it. A daemon that was just killed may die
+// between the two looks; then both are taken again.
+func (o *MountOptions) mountPoint() (dir string, err error) {
+	for range maxStale {
+		n, err := clearStale(o.Dir)
+		if err != nil {
+			return "", err
+		}
+		if n > 0 {
+			o.logger().Warn("took away a dead mount", "dir", o.Dir, "count", n)
+		}
+		if dir, err = o.Guard.check(o.Dir); !gone(err) {
+			return dir, err
+		}
+	}
+	return "", outcome.New(outcome.Busy, "mount point "+o.Dir+" stays dead", "end it with: umount -l "+o.Dir)
 }
 
 // newServer makes the kernel's mount and our end of it.
