@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -304,6 +305,7 @@ const (
 // trash. Nothing of it is changed until CURRENT moves. The committed versions
 // that are carried over are copied before, so that the trash keeps its own.
 func (w *Work) switchTo(ctx context.Context, tree *versionTree, unpushed []catalog.JournalEntry, why string) error {
+	before := w.newestOnDesk(ctx)
 	b, err := w.folder.Begin()
 	if err != nil {
 		return err
@@ -311,6 +313,9 @@ func (w *Work) switchTo(ctx context.Context, tree *versionTree, unpushed []catal
 	err = errors.Join(w.carryOptions(b.Layout), w.carry(b.Layout, unpushed))
 	if err == nil {
 		err = w.fill(ctx, b.Layout, tree, unpushed)
+	}
+	if err == nil {
+		err = w.raise(ctx, b.Layout, before)
 	}
 	if err == nil {
 		err = w.closeLedger()
@@ -322,6 +327,41 @@ func (w *Work) switchTo(ctx context.Context, tree *versionTree, unpushed []catal
 		return errors.Join(err, w.reopen(ctx))
 	}
 	return w.reopen(ctx)
+}
+
+// newestOnDesk is the newest snapshot of lake.sqlite, nil when it cannot be read.
+func (w *Work) newestOnDesk(ctx context.Context) *catalog.SnapshotRow {
+	tx, err := w.begin(ctx, lake.ReadTx)
+	if err != nil {
+		return nil
+	}
+	defer tx.Rollback(ctx)
+	row, err := newestSnapshot(ctx, tx)
+	if err != nil {
+		return nil
+	}
+	return &row
+}
+
+// raise lets the numbers of a new generation begin after those of the one whose
+// path it takes; see lake.Raise.
+func (w *Work) raise(ctx context.Context, l work.Layout, before *catalog.SnapshotRow) error {
+	tx, err := w.e.worker.Begin(ctx, filepath.Join(l.CatalogDir(), lakeName), lake.WriteTx)
+	if err != nil {
+		return deskError(err)
+	}
+	snapshot, err := lake.Raise(ctx, tx, before, w.e.now())
+	if err != nil {
+		return errors.Join(deskError(err), tx.Rollback(ctx))
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return deskError(err)
+	}
+	ledger, err := openLedger(ctx, l.Dir())
+	if err != nil {
+		return err
+	}
+	return errors.Join(ledger.SetNote(ctx, noteClean, strconv.FormatInt(snapshot, 10)), ledger.Close())
 }
 
 // carryOptions copies what the user set in meta/; dataset.json is the version's.

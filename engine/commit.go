@@ -112,8 +112,8 @@ func (c *committing) run(ctx context.Context) (*CommitResult, error) {
 	if err := c.readSources(ctx); err != nil {
 		return nil, err
 	}
-	for {
-		r, err := c.attempt(ctx)
+	for tries := 1; ; tries++ {
+		r, err := c.attempt(ctx, tries > 2)
 		if !errors.Is(err, lake.ErrStale) {
 			return r, err
 		}
@@ -122,8 +122,21 @@ func (c *committing) run(ctx context.Context) (*CommitResult, error) {
 	}
 }
 
-func (c *committing) attempt(ctx context.Context) (*CommitResult, error) {
-	plan, st, err := c.w.planChanges(ctx, c.changes, c.sources, c.opts)
+// attempt looks at the desk, makes the files ready and takes its turn to
+// write. With first it takes the turn at once: among busy writers the look
+// would be out of date every time.
+func (c *committing) attempt(ctx context.Context, first bool) (*CommitResult, error) {
+	look := c.w.planChanges
+	if first {
+		var err error
+		if c.tx, err = c.w.begin(ctx, lake.WriteTx); err != nil {
+			return nil, err
+		}
+		look = func(ctx context.Context, changes []work.Change, sources map[string]*source, opts WorkOptions) (*lake.Plan, *lake.State, error) {
+			return c.w.planIn(ctx, c.tx, changes, sources, opts)
+		}
+	}
+	plan, st, err := look(ctx, c.changes, c.sources, c.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +149,10 @@ func (c *committing) attempt(ctx context.Context) (*CommitResult, error) {
 	if !plan.Nothing() {
 		mode = lake.WriteTx
 	}
-	if c.tx, err = c.w.begin(ctx, mode); err != nil {
-		return nil, err
+	if c.tx == nil {
+		if c.tx, err = c.w.begin(ctx, mode); err != nil {
+			return nil, err
+		}
 	}
 	fault.Point("commit.begun")
 	base, err := c.w.ledger.Base(ctx)

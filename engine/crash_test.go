@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/enginetest"
+	"github.com/tarnfs/tarn/engine/lake"
 )
 
 // trouble lets the n-th call of something go wrong, counted from 0.
@@ -135,8 +136,7 @@ type badStore struct {
 	faulty []*blobstore.Faulty // of each engine that was opened
 	fault  blobstore.Fault
 	calls  []string
-	mode   func(n int, call string) string
-	next   string // the call that goes wrong next
+	mode   string
 }
 
 // Ways in which a call goes wrong.
@@ -154,9 +154,8 @@ func (b *badStore) wrap(s blobstore.Store) blobstore.Store {
 }
 
 func (b *badStore) arm(_ *testing.T, n int) {
-	mode := b.mode(n, b.next)
 	b.calls = nil
-	b.inject(blobstore.Fault{N: n, After: mode == lost, Onwards: mode == gone, Match: func(c blobstore.Call) bool {
+	b.inject(blobstore.Fault{N: n, After: b.mode == lost, Onwards: b.mode == gone, Match: func(c blobstore.Call) bool {
 		b.calls = append(b.calls, fmt.Sprintf("%s %s", c.Op, c.Key)) // an operation makes one call at a time, or the Faulty says so
 		return true
 	}})
@@ -188,33 +187,27 @@ func TestStoreFails(t *testing.T) {
 		case long():
 			for _, mode := range []string{fails, lost, gone} {
 				t.Run(in.name+", "+mode, func(t *testing.T) {
-					storeFails(t, in, func(int, string) string { return mode })
+					storeFails(t, in, mode, 1)
 				})
 			}
 		default:
+			// TestPushFailsAtEachStoreCall has the other ways.
 			t.Run(in.name, func(t *testing.T) {
-				storeFails(t, in, func(n int, call string) string {
-					if strings.HasPrefix(call, string(blobstore.OpPutIfMatch)) {
-						return lost // who got the branch is the question
-					}
-					return []string{fails, lost, gone}[n%3]
-				})
+				storeFails(t, in, gone, 3)
 			})
 		}
 	}
 }
 
-func storeFails(t *testing.T, in interrupted, mode func(n int, call string) string) {
+// storeFails lets one of every calls go wrong.
+func storeFails(t *testing.T, in interrupted, mode string, every int) {
 	m := newModel(t)
 	b := &badStore{fault: blobstore.Fault{N: never}, mode: mode}
 	m.r.Wrap = b.wrap
 	for _, op := range enginetest.MustOps("A/main reopen\nB/main reopen\nA/main drop main/t1/a.csv csv id,name 3 1\nA/main commit\nA/main push") {
 		m.step(op)
 	}
-	m.everyCall(in, b, func(calls []string, n int) bool {
-		b.next = calls[n]
-		return true
-	})
+	m.everyCall(in, b, func(_ []string, n int) bool { return n%every == 0 })
 }
 
 // dying are workers that die in the n-th request.
@@ -249,15 +242,15 @@ func TestWorkerDies(t *testing.T) {
 			continue
 		}
 		if !long() {
-			// The last request of each kind, in one of the two ways.
+			// The last of the requests that write something.
 			t.Run(in.name, func(t *testing.T) {
 				workersDie(t, in, func(n int, kind string) string {
-					if n%2 == 0 || changesDesk[kind] {
+					if n%2 == 0 || kind == lake.OpCommit {
 						return enginetest.After
 					}
 					return enginetest.Before
 				}, func(calls []string, n int) bool {
-					return !strings.HasPrefix(calls[n], "rows ") && !slices.Contains(calls[n+1:], calls[n])
+					return slices.Contains(writing, calls[n]) && !slices.Contains(calls[n+1:], calls[n])
 				})
 			})
 			continue
@@ -283,8 +276,8 @@ func workersDie(t *testing.T, in interrupted, moment func(n int, kind string) st
 	})
 }
 
-// changesDesk are the requests that change lake.sqlite.
-var changesDesk = map[string]bool{"apply": true, "commit": true}
+// writing are the requests that write a file, and the one that begins.
+var writing = []string{lake.OpBegin, lake.OpConvert, lake.OpThaw, lake.OpApply, lake.OpFreeze, lake.OpCommit}
 
 // within leaves out the middle of each row of reads of single tables, of which
 // there are hundreds: they differ in nothing.

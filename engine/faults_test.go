@@ -14,9 +14,11 @@ import (
 // store call of a commit and push in turn: nothing acknowledged is lost, what is left is
 // consistent, and a second push finishes.
 func TestPushFailsAtEachStoreCall(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		name := map[bool]string{false: "fails", true: "answer lost"}[lost]
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t)
 			e, w := b.open()
 			drop(t, w, "main/t/a.csv", "x\n0\n")

@@ -229,14 +229,15 @@ func (p *plainCheckout) changes(w *Work) ([]work.Change, error) {
 
 // stage lays the differences of tables/ over the working folder's own staging,
 // as if they had been made there. What was staged before is the rest of an
-// earlier try and is dropped: tables/ says it all.
+// earlier try and is dropped: tables/ says it all. Names that clash come as
+// ErrName, with all staged: a reset drops them like the others.
 func (p *plainCheckout) stage(w *Work) ([]work.Change, error) {
 	if err := w.folder.DropStaging(); err != nil {
 		return nil, err
 	}
-	changes, err := p.changes(w)
-	if err != nil {
-		return nil, err
+	changes, clash := p.changes(w)
+	if clash != nil && !errors.Is(clash, work.ErrName) {
+		return nil, clash
 	}
 	overlay := w.Tables()
 	for i := range changes {
@@ -244,7 +245,7 @@ func (p *plainCheckout) stage(w *Work) ([]work.Change, error) {
 			return nil, err
 		}
 	}
-	return changes, nil
+	return changes, clash
 }
 
 func (p *plainCheckout) stageOne(o *work.Overlay, w *Work, c *work.Change) error {
@@ -388,7 +389,7 @@ func (p *plainCheckout) unstage(w *Work) error {
 		return err
 	}
 	changes, err := w.Tables().Staged()
-	if err != nil {
+	if err != nil && !errors.Is(err, work.ErrName) { // a commit must refuse it, undo not
 		return err
 	}
 	for i := range changes {

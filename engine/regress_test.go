@@ -145,3 +145,45 @@ func TestFolderMadeAgain(t *testing.T) {
 		t.Errorf("the table's folder: %v %v", list, err)
 	}
 }
+
+// TestResetOfClashingNames: what cannot be committed can be dropped, in a plain
+// checkout, too.
+func TestResetOfClashingNames(t *testing.T) {
+	b := newBench(t)
+	e, _ := b.open()
+	dir := filepath.Join(b.dir, "plain")
+	if _, err := e.Checkout(t.Context(), "main", dir); err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	e, w, err := engine.OpenCheckout(t.Context(), dir, engine.Options{Worker: b.worker, Author: "Ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	files := map[string]string{"a.csv": "x\n1\n", "a.jsonl": "{\"x\":2}\n"}
+	at := func(name string) string { return filepath.Join(dir, "tables/main/t", name) }
+	if err := os.MkdirAll(at(""), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Commit(t.Context(), engine.CommitOptions{}); outcome.Of(err) != outcome.Refused {
+		t.Fatalf("two files of one name: %v", err)
+	}
+	reset(t, w, engine.ResetOptions{})
+	for name := range files {
+		if _, err := os.Stat(at(name)); !os.IsNotExist(err) {
+			t.Errorf("%s after the reset: %v", name, err)
+		}
+	}
+	reset(t, w, engine.ResetOptions{Undo: true})
+	for name, text := range files {
+		if got, err := os.ReadFile(at(name)); err != nil || string(got) != text {
+			t.Errorf("%s after the undo: %q %v", name, got, err)
+		}
+	}
+}

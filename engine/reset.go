@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"strconv"
 
+	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/lake"
 	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/work"
@@ -112,6 +114,7 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 		return nil, outcome.New(outcome.Busy, "the working folder holds new work, which undo would displace", "commit and push it, or drop it")
 	}
 	base := w.baseTree().ID()
+	displaced := w.newestOnDesk(ctx)
 	generation := false
 	_, err = w.folder.Undo(func(e work.TrashEntry) error {
 		if e.Why != whyReset {
@@ -133,6 +136,9 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 		if err := w.reopen(ctx); err != nil {
 			return nil, err
 		}
+		if err := w.raiseDesk(ctx, displaced); err != nil {
+			return nil, err
+		}
 	}
 	r.Base, r.Undone = w.baseTree().ID(), true
 	r.Moved = r.Base != base
@@ -140,6 +146,26 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 		return r, w.plain.unstage(w)
 	}
 	return r, nil
+}
+
+// raiseDesk is raise for the generation that an undo brought back.
+func (w *Work) raiseDesk(ctx context.Context, displaced *catalog.SnapshotRow) error {
+	changed, err := w.deskChanged(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := w.begin(ctx, lake.WriteTx)
+	if err != nil {
+		return err
+	}
+	snapshot, err := lake.Raise(ctx, tx, displaced, w.e.now())
+	if err != nil {
+		return errors.Join(deskError(err), tx.Rollback(ctx))
+	}
+	if err := tx.Commit(ctx); err != nil || changed {
+		return deskError(err)
+	}
+	return w.ledger.SetNote(ctx, noteClean, strconv.FormatInt(snapshot, 10))
 }
 
 // HoldsWork says whether the folder has anything that is not published:

@@ -150,6 +150,11 @@ func (w *Work) planChanges(ctx context.Context, changes []work.Change, sources m
 		return nil, nil, err
 	}
 	defer tx.Rollback(ctx)
+	return w.planIn(ctx, tx, changes, sources, opts)
+}
+
+// planIn is planChanges in a transaction of the caller.
+func (w *Work) planIn(ctx context.Context, tx lake.Tx, changes []work.Change, sources map[string]*source, opts WorkOptions) (*lake.Plan, *lake.State, error) {
 	st, err := lake.Load(ctx, tx)
 	if err != nil {
 		return nil, nil, deskError(err)

@@ -91,13 +91,13 @@ func TestMountedControlError(t *testing.T) {
 func TestMountedInterrupt(t *testing.T) {
 	t.Parallel()
 	p := startServed(t, setup{})
-	p.ask(command{Op: "delay", Delay: 800 * time.Millisecond})
+	p.ask(command{Op: "delay", Delay: 2500 * time.Millisecond})
 	for _, how := range []string{`touch $W/.commit`, `sync $W/.commit`, `/bin/echo m > $W/.commit`} {
 		for _, sig := range []string{"TERM", "KILL"} {
 			p.ask(command{Op: "clear"})
 			start := time.Now()
-			_, rc := p.sh(`timeout -s ` + sig + ` 0.1 bash -c '` + how + `'`)
-			if took := time.Since(start); took > 600*time.Millisecond || rc == 0 {
+			_, rc := p.sh(`timeout -s ` + sig + ` 1 bash -c '` + how + `'`)
+			if took := time.Since(start); took > 2300*time.Millisecond || rc == 0 {
 				t.Errorf("%s, %s: exit code %d after %v", how, sig, rc, took)
 			}
 			if !eventually(func() bool { return len(p.ask(command{Op: "state"}).Results) == 1 }) {

@@ -160,11 +160,15 @@ func (l *Ledger) enter(ctx context.Context, rows RowSource, finish func(kv.View,
 }
 
 // compare runs Diff over the tables, and checks on the way that the working
-// catalog continues the ledger's history.
+// catalog continues the ledger's history, once there is a version in it.
 func (l *Ledger) compare(ctx context.Context, view kv.View, rows RowSource, seen *ids, report *Report, b *kv.Batch) error {
 	bounds, err := ReadBounds(ctx, view)
 	if err != nil {
 		return err
+	}
+	var base Base
+	if _, err := getJSON(ctx, view, keys.System(keys.SuffixBase), &base); err != nil {
+		return fmt.Errorf("read base: %w", err)
 	}
 	for _, t := range Tables {
 		known := false // the ledger's newest snapshot is among the rows
@@ -191,8 +195,8 @@ func (l *Ledger) compare(ctx context.Context, view kv.View, rows RowSource, seen
 			report.Tables[t.Name] = stats
 		}
 		report.Total.add(stats)
-		if t != snapshotTable || !bounds.Any {
-			continue
+		if t != snapshotTable || !bounds.Any || base.Version == "" {
+			continue // nothing is committed yet that another history would contradict
 		}
 		if !known {
 			return refuse(ErrBehind, "tarn reset makes a new working catalog from the ledger", "the working catalog lacks snapshot %d", bounds.Latest)

@@ -253,6 +253,17 @@ func TestImportRefuses(t *testing.T) {
 			}
 		})
 	}
+	// Before the first version, somebody may put another catalog in the place of
+	// the empty one that a checkout makes.
+	fresh := newLedger(t)
+	if _, err := fresh.Adopt(t.Context(), loadLake(t, "testdata/lakes/20-msg.sql").rows, catalog.Start{Base: catalog.Base{Snapshot: 22}}); err != nil {
+		t.Fatal(err)
+	}
+	other := good(t)
+	other.exec(t, "UPDATE ducklake_snapshot SET snapshot_time='2020-01-01 00:00:00.000000+00'")
+	if _, err := fresh.Import(t.Context(), other.rows, catalog.JournalEntry{ID: "v", Snapshot: 22}); err != nil {
+		t.Errorf("another catalog before the first version: %v", err)
+	}
 	l := newLedger(t)
 	nothing := loadLake(t, "testdata/ddl_sqlite.sql")
 	if _, err := l.Import(t.Context(), nothing.rows, catalog.JournalEntry{ID: "v"}); !errors.Is(err, catalog.ErrInvariant) {
