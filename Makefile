@@ -18,7 +18,7 @@ VENV = TARN_TEST_VENV="$${TARN_TEST_VENV:-$$([ ! -e .venv ] || echo '$(CURDIR)/.
 fail = { echo "make $@: $(1)" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install build setup unit test race lint integration fuzz mutants bench stress soak slatedb cover clean
+.PHONY: help demo install build setup unit test race lint integration faults fuzz mutants bench stress soak slatedb cover clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 14
@@ -59,6 +59,9 @@ lint: ## gofmt, go vet (each build tag too), staticcheck
 	$(GO) vet ./...
 	$(GO) vet -tags faults ./...
 	@if $(GO) tool -n staticcheck >/dev/null 2>&1; then echo "$(GO) tool staticcheck ./..."; $(GO) tool staticcheck ./...; else echo "staticcheck is no tool of go.mod: not run"; fi
+
+faults: ## kill the process at each of its named steps
+	$(GO) test -tags faults $(TESTFLAGS) -timeout 10m -run 'TestDeathAtEachStep|TestCounter|TestPointKills|TestRecord' ./engine ./engine/fault
 
 fuzz: ## each fuzz test for FUZZTIME (20s)
 	@found=; \
