@@ -245,11 +245,15 @@ class User:
         try:
             for _ in range(self.r.randrange(1, 5)):
                 make = self.r.choice(self.STATEMENTS)
+                if make.__name__ == "rename_table" and kinds:
+                    continue  # with another ALTER in one transaction DuckLake 1.5 leaves the table there twice
                 sql = make(self)
                 if sql:
                     self.log.append(sql)
                     self.c.execute(sql)
                     kinds.append(make.__name__)
+                    if make.__name__ == "rename_table":
+                        break
             if self.r.random() < 0.1:
                 self.c.execute("ROLLBACK")
                 self.done["rollback"] += 1
@@ -273,8 +277,16 @@ class User:
                              f"CHECKPOINT {la.name(self.alias)}", f"CALL ducklake_flush_inlined_data('{self.alias}')",
                              f"CALL ducklake_delete_orphaned_files('{self.alias}', cleanup_all => true)"])
         self.log.append(sql)
-        self.c.execute(sql)
-        self.done["maintain"] += 1
+        try:
+            self.c.execute(sql)
+            self.done["maintain"] += 1
+        except duckdb.Error as e:
+            # DuckLake 1.5 fails at some of its own sorted and retyped tables; a
+            # session is no good after that, the catalog is as it was.
+            self.failed["maintain"] += 1
+            self.why[str(e).split("\n")[0][:120]] += 1
+            self.c.close()
+            self.c, self.alias = la.connect(os.path.join(self.work, "attach.sql"))
 
     # Files.
 
