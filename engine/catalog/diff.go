@@ -36,8 +36,8 @@ func (s *Stats) add(o Stats) {
 // Diff puts into b what makes the store's rows of t equal to rows: new and
 // changed rows are put, vanished ones deleted. rows must come in the order of
 // their keys (OrderBy); two rows of one key, or rows out of order, are
-// ErrInvariant, except where one of the two holds at no snapshot. Both sides
-// are streamed; memory is that of the batch.
+// ErrInvariant; a row that holds at no snapshot is left out. Both sides are
+// streamed; memory is that of the batch.
 func Diff(ctx context.Context, view kv.View, t *Table, rows iter.Seq2[Row, error], b *kv.Batch) (Stats, error) {
 	var stats Stats
 	stored, stop := iter.Pull2(view.Scan(ctx, t.prefix(), keys.After(t.prefix()), false))
@@ -112,44 +112,26 @@ func Diff(ctx context.Context, view kv.View, t *Table, rows iter.Seq2[Row, error
 	return stats, nil
 }
 
-// held leaves out a row that ends in the snapshot in which it begins, where
-// another has its key: what DuckDB leaves of CREATE TABLE and ALTER in one
-// transaction. No snapshot ever shows it.
+// held leaves out rows that end in the snapshot in which they begin, which no
+// snapshot ever shows: what DuckDB leaves of CREATE TABLE and ALTER in one
+// transaction, beside another row of the same key. Tables with a key of
+// DuckLake's own have none.
 func (t *Table) held(rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
 	unique := slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Primary })
 	if !t.Versioned || unique {
 		return rows
 	}
 	begin := t.Col("begin_snapshot")
-	never := func(r Row) bool { return r[t.end] != nil && r[t.end] == r[begin] }
 	return func(yield func(Row, error) bool) {
-		var before Row
 		for row, err := range rows {
-			if before != nil && err == nil && (never(before) || never(row)) && t.oneKey(before, row) {
-				if never(before) {
-					before = row
-				}
+			if err == nil && len(row) == len(t.Columns) && row[t.end] != nil && row[t.end] == row[begin] {
 				continue
 			}
-			if before != nil && !yield(before, nil) {
+			if !yield(row, err) {
 				return
 			}
-			if before = row; err != nil {
-				yield(nil, err)
-				return
-			}
-		}
-		if before != nil {
-			yield(before, nil)
 		}
 	}
-}
-
-// oneKey tells whether two rows have one key; rows that have none do not.
-func (t *Table) oneKey(a, b Row) bool {
-	x, err1 := t.KeyOf(nil, a)
-	y, err2 := t.KeyOf(nil, b)
-	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
 // onlyEnded tells whether row is the stored one with its end set: the one

@@ -38,7 +38,7 @@ func Refuse(ctx context.Context, tx Tx, base RefuseBase) error {
 	if err := refuseFacts(facts, base); err != nil {
 		return err
 	}
-	c := &checker{base: base, src: tx, schemas: map[int64]*checkedObject{}, tables: map[int64]*checkedObject{}}
+	c := &checker{base: base, src: tx, schemas: map[int64]*checkedObject{}, tables: map[int64]*checkedObject{}, dropped: map[int64]bool{}}
 	for _, step := range []func(context.Context) error{
 		c.snapshots, c.readSchemas, c.readTables, func(context.Context) error { return c.inlined(facts) }, c.views, c.macros, c.columns, c.specs, c.dataFiles, c.deleteFiles, c.mappings, c.counters,
 	} {
@@ -120,6 +120,7 @@ type checker struct {
 	last    catalog.SnapshotRow
 	schemas map[int64]*checkedObject
 	tables  map[int64]*checkedObject
+	dropped map[int64]bool   // tables that were there once: DuckDB leaves rows live of an INSERT and DROP TABLE in one transaction, and shows none
 	files   map[int64]string // live data files: full path
 	known   map[int64]bool   // every data file id, ended or not
 	fresh   []freshFile      // files that the base version does not have

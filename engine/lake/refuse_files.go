@@ -44,6 +44,8 @@ func (c *checker) dataFiles(ctx context.Context) error {
 		}
 		t := c.tables[r.TableID]
 		switch {
+		case t == nil && c.dropped[r.TableID]:
+			return nil
 		case t == nil:
 			return refuse(fmt.Sprintf("data file %s belongs to table %d, which does not exist", r.Path, r.TableID), undo)
 		case r.EncryptionKey != nil:
@@ -90,6 +92,8 @@ func (c *checker) deleteFiles(ctx context.Context) error {
 		}
 		t := c.tables[r.TableID]
 		switch {
+		case t == nil && c.dropped[r.TableID]:
+			return nil
 		case t == nil:
 			return refuse(fmt.Sprintf("delete file %s belongs to table %d, which does not exist", r.Path, r.TableID), undo)
 		case r.EncryptionKey != nil:

@@ -105,6 +105,7 @@ func (c *checker) readTables(ctx context.Context) error {
 		c.maxCat.see(r.TableID, "table "+r.TableName)
 		h.add(fmt.Sprint(r.TableID), r.BeginSnapshot, r.EndSnapshot, r.TableName)
 		if r.EndSnapshot != nil {
+			c.dropped[r.TableID] = true // unless another row is live
 			return nil
 		}
 		s := c.schemas[r.SchemaID]
@@ -222,6 +223,9 @@ func (c *checker) columns(ctx context.Context) error {
 		if r.EndSnapshot != nil {
 			return nil
 		}
+		if t == nil && c.dropped[r.TableID] {
+			return nil
+		}
 		if t == nil {
 			return refuse(fmt.Sprintf("column %s belongs to table %d, which does not exist", r.ColumnName, r.TableID), undo)
 		}
@@ -254,7 +258,7 @@ func (c *checker) columns(ctx context.Context) error {
 func (c *checker) specs(ctx context.Context) error {
 	err := each(ctx, c.src, "partition_info", Where{}, func(r catalog.PartitionInfoRow) error {
 		c.maxCat.see(r.PartitionID, fmt.Sprintf("a partition spec of table %d", r.TableID))
-		if r.EndSnapshot == nil && c.tables[r.TableID] == nil {
+		if r.EndSnapshot == nil && c.tables[r.TableID] == nil && !c.dropped[r.TableID] {
 			return refuse(fmt.Sprintf("partition spec %d belongs to table %d, which does not exist", r.PartitionID, r.TableID), undo)
 		}
 		return nil
