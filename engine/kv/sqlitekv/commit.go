@@ -32,6 +32,10 @@ func (w *Writer) Commit(ctx context.Context, b *kv.Batch) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.commitLocked(ctx, b)
+}
+
+func (w *Writer) commitLocked(ctx context.Context, b *kv.Batch) error {
 	if err := w.usable(); err != nil {
 		return err
 	}

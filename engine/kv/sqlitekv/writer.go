@@ -28,6 +28,10 @@ const schema = `CREATE TABLE IF NOT EXISTS kv(key BLOB PRIMARY KEY NOT NULL, val
 type Options struct {
 	Owner string        // who opens, for people: written beside the epoch, and named when it fences somebody
 	Busy  time.Duration // how long to wait for another process's transaction; 0: 5 s
+	// Admit is asked, in the transaction that takes over, with the owner that
+	// is recorded ("" for none). An error refuses the open: nothing is written
+	// and nobody is fenced. Nil admits all.
+	Admit func(owner string) error
 }
 
 const defaultBusy = 5 * time.Second
@@ -95,7 +99,7 @@ func openWriter(ctx context.Context, path string, opts *Options) (_ *Writer, err
 	if err := w.prepare(ctx); err != nil {
 		return nil, err
 	}
-	if err := w.takeOver(ctx, opts.Owner); err != nil {
+	if err := w.takeOver(ctx, opts); err != nil {
 		return nil, err
 	}
 	if created {
@@ -137,8 +141,13 @@ func (w *Writer) prepare(ctx context.Context) error {
 
 // takeOver raises the epoch. Everything that makes a fresh file a store is in
 // the same transaction, so a half-made store cannot be seen.
-func (w *Writer) takeOver(ctx context.Context, owner string) error {
+func (w *Writer) takeOver(ctx context.Context, opts *Options) error {
 	return w.transact(ctx, func(ctx context.Context) error {
+		if opts.Admit != nil {
+			if err := w.admit(ctx, opts.Admit); err != nil {
+				return err
+			}
+		}
 		if _, err := w.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d", applicationID)); err != nil {
 			return err
 		}
@@ -163,7 +172,7 @@ func (w *Writer) takeOver(ctx context.Context, owner string) error {
 		for _, p := range []kv.KV{
 			{Key: epochKey, Value: keys.SealU64(keys.TagSystem, w.epoch)},
 			{Key: nonceKey, Value: w.nonce},
-			{Key: ownerKey, Value: []byte(owner)},
+			{Key: ownerKey, Value: []byte(opts.Owner)},
 		} {
 			if _, err := w.conn.ExecContext(ctx, upsert, p.Key, p.Value); err != nil {
 				return err
@@ -171,6 +180,31 @@ func (w *Writer) takeOver(ctx context.Context, owner string) error {
 		}
 		return nil
 	})
+}
+
+// admit asks whether the store may be taken from its recorded owner.
+func (w *Writer) admit(ctx context.Context, ask func(owner string) error) error {
+	var tables int
+	if err := w.conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
+		return err
+	}
+	if tables == 0 { // a fresh file
+		return ask("")
+	}
+	owner, err := get(ctx, w.conn, ownerKey)
+	if err != nil {
+		return err
+	}
+	return ask(string(owner))
+}
+
+// Release clears the recorded owner. The handle can still be used.
+func (w *Writer) Release(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var b kv.Batch
+	b.Put(ownerKey, []byte{})
+	return w.commitLocked(ctx, &b)
 }
 
 // transact runs f between BEGIN IMMEDIATE and COMMIT. The caller holds mu or
