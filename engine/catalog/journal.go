@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -110,7 +111,10 @@ func (l *Ledger) MarkPushed(ctx context.Context, id string) error {
 		}
 		if was != "" {
 			// One that is not in the journal is where this generation began.
-			if m, err := sequenceOf(ctx, l.store, was); err == nil && m >= n {
+			switch m, err := sequenceOf(ctx, l.store, was); {
+			case err != nil && !errors.Is(err, ErrNoEntry):
+				return err
+			case err == nil && m >= n:
 				return nil
 			}
 		}
