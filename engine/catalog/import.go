@@ -32,7 +32,8 @@ type Report struct {
 // Refused, with nothing written: a working catalog that lacks the ledger's
 // newest snapshot (ErrBehind) or has another one under its number
 // (ErrDiverged), rows that break an invariant (ErrInvariant), a version that is
-// in the journal (ErrJournaled). After kv.ErrUnknown open the store again and
+// in the journal (ErrJournaled). A fenced ledger is kv.ErrFenced, whatever else
+// there is to say. After kv.ErrUnknown open the store again and
 // look for the version with Entry.
 func (l *Ledger) Import(ctx context.Context, rows RowSource, entry JournalEntry) (Report, error) {
 	return l.ImportAfter(ctx, rows, entry, nil)
@@ -142,7 +143,7 @@ func (l *Ledger) enter(ctx context.Context, rows RowSource, finish func(kv.View,
 	var b kv.Batch
 	seen := newIDs()
 	if err := l.compare(ctx, view, rows, seen, &report, &b); err != nil {
-		return report, err
+		return report, l.fencedOr(ctx, err)
 	}
 	if report.Latest < 0 {
 		return report, broken(snapshotTable, "no snapshot")
@@ -151,12 +152,26 @@ func (l *Ledger) enter(ctx context.Context, rows RowSource, finish func(kv.View,
 		return report, refuse(err, "", "the ids of the working catalog are used up")
 	}
 	if err := finish(view, &report, &b); err != nil {
-		return report, err
+		return report, l.fencedOr(ctx, err)
 	}
 	tx.Stage(&b)
 	err = l.w.Commit(ctx, &b)
 	tx.Done(err)
 	return report, err
+}
+
+// fencedOr is err, unless the ledger is fenced: what the working catalog then
+// seems to contradict is the work of the new writer, and to be told to reset
+// would be wrong. A commit of nothing asks the store.
+func (l *Ledger) fencedOr(ctx context.Context, err error) error {
+	other := errors.Is(err, ErrBehind) || errors.Is(err, ErrDiverged) || errors.Is(err, ErrJournaled) || errors.Is(err, ErrExists)
+	if !other {
+		return err
+	}
+	if fence := l.w.Commit(ctx, &kv.Batch{}); errors.Is(fence, kv.ErrFenced) {
+		return fence
+	}
+	return err
 }
 
 // compare runs Diff over the tables, and checks on the way that the working

@@ -450,6 +450,16 @@ func TestFencedLedger(t *testing.T) {
 	if _, err := next.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: "new"}); err != nil {
 		t.Fatal(err)
 	}
+	// What it holds is behind the new writer's work now: that is no reason to
+	// reset it.
+	more := loadLake(t, "testdata/lakes/01-create.sql")
+	more.exec(t, "INSERT INTO ducklake_snapshot VALUES(1,'2026-12-01 00:00:00.000000+00',1,9,9)")
+	if _, err := next.Import(t.Context(), more.rows, catalog.JournalEntry{ID: "newer", Snapshot: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: "old"}); !errors.Is(err, kv.ErrFenced) || errors.Is(err, catalog.ErrBehind) {
+		t.Fatalf("behind and fenced: got %v, want ErrFenced", err)
+	}
 }
 
 // Cancelled before the commit: nothing is written.
