@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/tarnfs/tarn/engine/counters"
@@ -193,6 +194,9 @@ func (c *checker) system() {
 	}
 	if c.any {
 		b, err := ReadBounds(c.ctx, c.view)
+		if err != nil && !errors.Is(err, keys.ErrValue) && !errors.Is(err, keys.ErrMalformed) { // those were found
+			c.add(CodeUnread, nil, "the snapshots that are kept cannot be read: %v", err)
+		}
 		if err == nil && b.Base > b.Latest {
 			c.add(CodeSystem, keys.System(keys.SuffixRetainFrom), "the lowest snapshot, %d, is above the newest, %d", b.Base, b.Latest)
 		}
@@ -216,6 +220,9 @@ func (c *checker) system() {
 func (c *checker) counters() {
 	behind := func(name string, key []byte, want uint64) {
 		have, found, err := counters.Read(c.ctx, c.view, key)
+		if err != nil && !found {
+			c.add(CodeUnread, key, "%s cannot be read: %v", name, err)
+		}
 		if err != nil || have >= want {
 			return // one that cannot be read was found already
 		}

@@ -34,7 +34,16 @@ func Repair(ctx context.Context, w kv.Writer) ([]Advance, error) {
 	} else if rockLake {
 		return nil, fmt.Errorf("repair: %w", damaged(ErrFormat, "a RockLake catalog can be read, not written"))
 	}
-	plan := PlanRepair(ctx, view)
+	var plan []Advance
+	for _, f := range Check(ctx, view) {
+		if f.Code == CodeUnread {
+			// Rows that were not seen may use higher ids.
+			return nil, fmt.Errorf("repair: %w", damaged(ErrValue, "nothing is repaired: %s", f.Message))
+		}
+		if f.Repair != nil {
+			plan = append(plan, *f.Repair)
+		}
+	}
 	if len(plan) == 0 {
 		return nil, nil
 	}
