@@ -1,0 +1,40 @@
+package catalogtest
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/tarnfs/tarn/engine/kv/kvtest"
+)
+
+// Run runs the suite on a driver. The test binary's TestMain must call Play
+// first: the suite starts it again as its other processes.
+func Run(t *testing.T, d kvtest.Driver) {
+	t.Run("random work, faults and deaths", func(t *testing.T) { testProperty(t, d) })
+	t.Run("each operation fails", func(t *testing.T) { testEachOperation(t, d) })
+	t.Run("the process dies at each write", func(t *testing.T) { testEachDeath(t, d) })
+	t.Run("two processes", func(t *testing.T) { testRace(t, d) })
+}
+
+// seeds are those of this run: the one that TARN_TEST_SEED says, to see a
+// failure again; else n random ones, or with TARN_TEST_LONG=1 five times as many.
+func seeds(t testing.TB, n int) []uint64 {
+	t.Helper()
+	if s := os.Getenv("TARN_TEST_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatalf("TARN_TEST_SEED: %v", err)
+		}
+		return []uint64{seed}
+	}
+	if os.Getenv("TARN_TEST_LONG") == "1" {
+		n *= 5
+	}
+	var list []uint64
+	for range n {
+		list = append(list, rand.Uint64())
+	}
+	return list
+}
