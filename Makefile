@@ -92,6 +92,7 @@ mutants: ## build each hand-made fault and see the test that names it fail
 bench: setup ## measure with real mounts and clients; results go to stdout
 	@grep -rqE '^func Benchmark' --include='*_test.go' integration || $(call fail,there are no benchmarks in integration/ yet)
 	$(VENV) $(GO) test -run '^$$' -bench . -timeout 60m ./integration/...
+	$(GO) test -run '^$$' -bench Ledger -benchtime 1x -timeout 60m ./engine/catalog/catalogtest
 
 stress: ## unit tests COUNT (10) times in random order, on one and two processors
 	$(VENV) $(GO) test $(TESTFLAGS) -count $(COUNT) -shuffle on -cpu 1,2 -timeout 60m $(UNIT)

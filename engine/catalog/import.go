@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // RowSource gives all rows of a table of a working catalog, retired ones
@@ -154,6 +155,12 @@ func (l *Ledger) enter(ctx context.Context, rows RowSource, finish func(kv.View,
 	if err := finish(view, &report, &b); err != nil {
 		return report, l.fencedOr(ctx, err)
 	}
+	if mutant.Is(mutant.CommitSplit) {
+		if err := l.w.Commit(ctx, &b); err != nil {
+			return report, err
+		}
+		b = kv.Batch{}
+	}
 	tx.Stage(&b)
 	err = l.w.Commit(ctx, &b)
 	tx.Done(err)
@@ -165,7 +172,7 @@ func (l *Ledger) enter(ctx context.Context, rows RowSource, finish func(kv.View,
 // would be wrong. A commit of nothing asks the store.
 func (l *Ledger) fencedOr(ctx context.Context, err error) error {
 	other := errors.Is(err, ErrBehind) || errors.Is(err, ErrDiverged) || errors.Is(err, ErrJournaled) || errors.Is(err, ErrExists)
-	if !other {
+	if !other || mutant.Is(mutant.FenceLast) {
 		return err
 	}
 	if fence := l.w.Commit(ctx, &kv.Batch{}); errors.Is(fence, kv.ErrFenced) {

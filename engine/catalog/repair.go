@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // PlanRepair finds the counters that are behind the rows. It changes nothing.
@@ -36,7 +37,7 @@ func Repair(ctx context.Context, w kv.Writer) ([]Advance, error) {
 	}
 	var plan []Advance
 	for _, f := range Check(ctx, view) {
-		if f.Code == CodeUnread {
+		if f.Code == CodeUnread && !mutant.Is(mutant.RepairHalf) {
 			// Rows that were not seen may use higher ids.
 			return nil, fmt.Errorf("repair: %w", damaged(ErrValue, "nothing is repaired: %s", f.Message))
 		}

@@ -175,6 +175,10 @@ func (t *Txn) column(ctx context.Context, table uint64) (*column, error) {
 	if c, ok := t.columns[table]; ok {
 		return c, nil
 	}
+	if c := kept(t.cache, table); c != nil {
+		t.columns[table] = c
+		return c, nil
+	}
 	raw, err := t.get.Get(ctx, keys.CounterColumn(table))
 	if err != nil {
 		return nil, fmt.Errorf("read counter %s: %w", columnName(table), err)
@@ -187,6 +191,7 @@ func (t *Txn) column(ctx context.Context, table uint64) (*column, error) {
 		c.next = c.base
 	}
 	t.columns[table] = c
+	keep(t.cache, table, c)
 	return c, nil
 }
 
@@ -197,7 +202,9 @@ func columnName(table uint64) string { return fmt.Sprintf("next_column_id of tab
 // conflict instead.
 func (t *Txn) Stage(b *kv.Batch) {
 	for _, d := range Domains() {
-		b.Expect(d.Key(), t.raw[d])
+		if !mutant.Is(mutant.BaseUnexpected) {
+			b.Expect(d.Key(), t.raw[d])
+		}
 		if t.next[d] != t.base[d] && !mutant.Is(mutant.CounterUnwritten) {
 			b.Put(d.Key(), keys.SealU64(keys.TagCounter, t.next[d]))
 		}
@@ -205,7 +212,7 @@ func (t *Txn) Stage(b *kv.Batch) {
 	for _, table := range slices.Sorted(maps.Keys(t.columns)) {
 		c, key := t.columns[table], keys.CounterColumn(table)
 		b.Expect(key, c.raw)
-		if c.next != c.base {
+		if c.next != c.base && !mutant.Is(mutant.ColumnUnwritten) {
 			b.Put(key, keys.SealU64(keys.TagCounter, c.next))
 		}
 	}
@@ -218,7 +225,7 @@ func (t *Txn) Done(err error) {
 	t.cache.mu.Lock()
 	defer t.cache.mu.Unlock()
 	if err != nil {
-		t.cache.dirty = true
+		t.cache.dirty = !mutant.Is(mutant.UnknownTrusted)
 		return
 	}
 	for _, d := range Domains() {
@@ -230,7 +237,7 @@ func (t *Txn) Done(err error) {
 }
 
 func alloc(next *uint64, name string) (uint64, error) {
-	if *next >= MaxNext {
+	if *next >= MaxNext && !mutant.Is(mutant.OverflowUnchecked) {
 		return 0, fmt.Errorf("%w: %s is %d", ErrExhausted, name, *next)
 	}
 	id := *next
@@ -249,6 +256,9 @@ func above(next *uint64, id uint64, name string) error {
 func raise(next *uint64, to uint64, name string) error {
 	if to > MaxNext {
 		return fmt.Errorf("%w: %s would have to be %d", ErrExhausted, name, to)
+	}
+	if mutant.Is(mutant.CounterLowered) {
+		*next = to
 	}
 	*next = max(*next, to)
 	return nil

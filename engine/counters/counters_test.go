@@ -181,6 +181,22 @@ func TestColumnsPerTable(t *testing.T) {
 	}
 }
 
+// "Column counter values are not cached": what another ledger of the store has
+// committed since is seen, and so is what this one has.
+func TestColumnsAreNotCached(t *testing.T) {
+	w := store(t, filepath.Join(t.TempDir(), "c.db"))
+	a, b := load(t, w), load(t, w)
+	for want := uint64(0); want < 6; want += 2 {
+		for i, c := range []*counters.Cache{a, b} {
+			tx := begin(t, c, w)
+			if got := takeColumn(t, tx, 7); got != want+uint64(i) {
+				t.Fatalf("got %d, want %d", got, want+uint64(i))
+			}
+			commit(t, w, tx)
+		}
+	}
+}
+
 // The seed wraps to 0, "which would cause ID reuse"; here it is an error, and
 // nothing above what DuckLake's BIGINT holds is given.
 func TestExhausted(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // Values carry a header of two bytes:
@@ -49,7 +51,7 @@ func Open(tag byte, value []byte) (payload []byte, rockLake bool, err error) {
 	if len(value) >= 5 && string(value[1:5]) == magic {
 		return value[5:], true, nil
 	}
-	if value[1] != tag {
+	if value[1] != tag && !mutant.Is(mutant.ValueTagUnread) {
 		return nil, false, fmt.Errorf("%w: tag %02x under a key of tag %02x", ErrValue, value[1], tag)
 	}
 	return value[2:], false, nil

@@ -1,5 +1,5 @@
 // Package mutant names faults made by hand, each of which breaks one promise of
-// commit, import or push: make mutants builds each, and sees that the test
+// commit, import, push or the ledger: make mutants builds each, and sees that the test
 // which its file names fails. In every other build there is none, and the
 // compiler removes the question.
 //
@@ -29,6 +29,28 @@ const (
 	RefUnchecked       // a ref moves to a version without looking whether it is there
 	SumUnchecked       // files of a version are published without comparing their sha256
 	PublishedUnlinked  // a client may unlink a data file that a version names
+
+	// Of the ledger.
+
+	ColumnUnwritten   // a column counter is not in the commit that uses its ids
+	ColumnCached      // column counters are kept from one commit to the next
+	CommitSplit       // rows are in one commit, their counters in the next
+	OverflowUnchecked // an id beyond the last one wraps
+	CounterLowered    // a counter is set to what a catalog says, even when that is less
+	UnknownTrusted    // after a commit of unknown outcome the cache is used as it was
+	BaseUnexpected    // a commit does not expect the counters to be those it began with
+	DesyncOpened      // a ledger that lost a counter is opened for writing
+	FormatUnread      // a ledger of a newer format is opened
+	EpochKept         // opening for writing does not raise the epoch
+	ExpectUnchecked   // a commit does not look at what it expects
+	FencedConflict    // a fenced writer is told to try again
+	ReaderWrites      // opening for reading writes
+	FenceLast         // a fenced ledger is told that its working catalog is behind
+	RepairHalf        // repair plans from what it could read
+	EndInclusive      // a row is seen at the snapshot that ends it
+	FutureAnswered    // a snapshot that is not there yet is answered
+	ValueTagUnread    // a value under a foreign key is taken
+	KeyLengthWraps    // a text too long for a key gets another one's key
 )
 
 // Is says whether this build has the fault f.

@@ -16,6 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 var (
@@ -28,6 +30,9 @@ var (
 
 // Visible is the rule. A nil end is an open interval.
 func Visible(begin int64, end *int64, s int64) bool {
+	if mutant.Is(mutant.EndInclusive) {
+		return begin <= s && (end == nil || s <= *end)
+	}
 	return begin <= s && (end == nil || s < *end)
 }
 
@@ -92,7 +97,7 @@ func (b Bounds) Check(s int64) error {
 	switch {
 	case !b.Any:
 		return ErrNoSnapshot
-	case s < b.Base || s > b.Latest:
+	case s < b.Base || s > b.Latest && !mutant.Is(mutant.FutureAnswered):
 		return fmt.Errorf("%w: %d is not in %d to %d", ErrBounds, s, b.Base, b.Latest)
 	}
 	return nil

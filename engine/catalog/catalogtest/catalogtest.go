@@ -9,13 +9,13 @@ import (
 	"github.com/tarnfs/tarn/engine/kv/kvtest"
 )
 
-// Run runs the suite on a driver. The test binary's TestMain must call Play
-// first: the suite starts it again as its other processes.
+// Run runs the whole suite on a driver. The test binary's TestMain must call
+// Play first: the suite starts it again as its other processes.
 func Run(t *testing.T, d kvtest.Driver) {
-	t.Run("random work, faults and deaths", func(t *testing.T) { testProperty(t, d) })
-	t.Run("each operation fails", func(t *testing.T) { testEachOperation(t, d) })
-	t.Run("the process dies at each write", func(t *testing.T) { testEachDeath(t, d) })
-	t.Run("two processes", func(t *testing.T) { testRace(t, d) })
+	t.Run("random work", func(t *testing.T) { Random(t, d) })
+	t.Run("each operation fails", func(t *testing.T) { EachOperation(t, d) })
+	t.Run("the process dies at each write", func(t *testing.T) { EachDeath(t, d) })
+	t.Run("two processes", func(t *testing.T) { TwoProcesses(t, d) })
 }
 
 // seeds are those of this run: the one that TARN_TEST_SEED says, to see a

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/catalog/catalogtest"
 	"github.com/tarnfs/tarn/engine/kv"
 	"github.com/tarnfs/tarn/engine/kv/kvtest"
@@ -28,4 +29,44 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestLedger(t *testing.T) { catalogtest.Run(t, sqlite) }
+func TestRandom(t *testing.T) { catalogtest.Random(t, sqlite) }
+
+func TestEachOperation(t *testing.T) { catalogtest.EachOperation(t, sqlite) }
+
+func TestEachDeath(t *testing.T) { catalogtest.EachDeath(t, sqlite) }
+
+func TestTwoProcesses(t *testing.T) { catalogtest.TwoProcesses(t, sqlite) }
+
+// A filled ledger is whole, whatever it is used for.
+func TestFill(t *testing.T) {
+	w, err := sqlite.OpenWriter(t.Context(), sqlite.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := catalogtest.Fill(t.Context(), w, 12_345); err != nil {
+		t.Fatal(err)
+	}
+	v, err := w.View(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if err := catalogtest.Clean(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range catalog.Rows(t.Context(), v, catalog.Lookup("data_file"), 3) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 12_345 {
+		t.Fatalf("%d files", n)
+	}
+}
+
+func BenchmarkLedgerCommits(b *testing.B) { catalogtest.BenchCommits(b, sqlite) }
+
+func BenchmarkLedgerList(b *testing.B) { catalogtest.BenchList(b, sqlite) }

@@ -158,10 +158,10 @@ func readAll(ctx context.Context, s kv.Store, w *World) error {
 	return errors.Join(w.Stored(ctx, v), v.Close())
 }
 
-// testEachOperation lets every operation of each scenario fail in turn, in each
+// EachOperation lets every operation of each scenario fail in turn, in each
 // way it can. What is left is one of the states that lie between two commits,
 // it is consistent, and the work can go on from it.
-func testEachOperation(t *testing.T, d kvtest.Driver) {
+func EachOperation(t *testing.T, d kvtest.Driver) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			var want []string

@@ -21,6 +21,9 @@ const (
 
 	roleDie  = "die"  // run a scenario and die at one write: scenario, fault, number
 	roleRace = "race" // commit and take over until the journal is long enough: name, length
+
+	roleList      = "list"      // open a ledger and list its files
+	roleListPlain = "listplain" // the same of plain SQLite tables
 )
 
 // Play is for TestMain, before anything else: it plays the other process when
@@ -38,6 +41,10 @@ func Play(d kvtest.Driver) {
 		err = playDeath(ctx, d, place, role[1:])
 	case roleRace:
 		err = playRace(ctx, d, place, role[1], number(role[2]))
+	case roleList:
+		err = playList(ctx, d, place)
+	case roleListPlain:
+		err = playListPlain(ctx, place)
 	}
 	if err != nil {
 		fmt.Println("error", err)
@@ -87,10 +94,10 @@ func start(t testing.TB, place string, role ...string) (lines func() (string, bo
 	}
 }
 
-// testEachDeath kills a process before and after each write of the scenarios
+// EachDeath kills a process before and after each write of the scenarios
 // that write: what it leaves is one of the states between two commits, it is
 // consistent, and the next process goes on from it.
-func testEachDeath(t *testing.T, d kvtest.Driver) {
+func EachDeath(t *testing.T, d kvtest.Driver) {
 	for i, s := range scenarios() {
 		if s.reads {
 			continue

@@ -17,10 +17,10 @@ import (
 // propertySteps are the operations of one seed.
 const propertySteps = 10_000
 
-// testProperty does random work with faults, deaths, fenced handles, rivals and
+// Random does random work with faults, deaths, fenced handles, rivals and
 // new generations: no committed id is given twice or is lower than one before
 // it in its generation, and nothing that was acknowledged is lost.
-func testProperty(t *testing.T, d kvtest.Driver) {
+func Random(t *testing.T, d kvtest.Driver) {
 	for _, seed := range seeds(t, 1) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			r := &random{t: t, d: d, rng: rand.New(rand.NewPCG(seed, 7)), did: map[string]int{}}

@@ -19,11 +19,11 @@ import (
 // raceCommits are what the two processes commit together.
 const raceCommits = 1000
 
-// testRace lets two processes commit to one store and take it from each other;
+// TwoProcesses lets two processes commit to one store and take it from each other;
 // in each of them two ledgers of one handle race as well. There is one line of
 // history, in which no id is issued twice; a commit that lost knows whether it
 // was fenced or is a conflict, and is not there.
-func testRace(t *testing.T, d kvtest.Driver) {
+func TwoProcesses(t *testing.T, d kvtest.Driver) {
 	place := d.New(t)
 	w, err := d.OpenWriter(t.Context(), place)
 	if err != nil {

@@ -48,6 +48,9 @@ func (w *Writer) commitLocked(ctx context.Context, b *kv.Batch) error {
 			if err != nil {
 				return err
 			}
+			if mutant.Is(mutant.ExpectUnchecked) {
+				continue
+			}
 			if (have == nil) != (e.Value == nil) || !bytes.Equal(have, e.Value) {
 				return fmt.Errorf("%w: key % x", kv.ErrConflict, e.Key[:min(len(e.Key), 64)])
 			}
@@ -100,6 +103,9 @@ func (w *Writer) checkFence(ctx context.Context) error {
 	owner, err := get(ctx, w.conn, ownerKey)
 	if err != nil || len(owner) == 0 {
 		owner = []byte("somebody else")
+	}
+	if mutant.Is(mutant.FencedConflict) {
+		return fmt.Errorf("%w: opened by %s", kv.ErrConflict, owner)
 	}
 	return fmt.Errorf("%w: opened by %s", kv.ErrFenced, owner)
 }

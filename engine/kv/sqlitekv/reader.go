@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tarnfs/tarn/engine/kv"
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // Reader is a store open for reading. It keeps nothing open between views, so
@@ -57,6 +58,9 @@ func (r *Reader) view(ctx context.Context) (_ *view, err error) {
 		how = readResting
 	} else if err != nil {
 		return nil, err
+	}
+	if mutant.Is(mutant.ReaderWrites) {
+		how = readWrite
 	}
 	db, err := open(r.path, how, defaultBusy)
 	if err != nil {

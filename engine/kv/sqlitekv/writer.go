@@ -17,6 +17,7 @@ import (
 
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // applicationID marks the file as ours ("TARN"); part of the format.
@@ -168,7 +169,9 @@ func (w *Writer) takeOver(ctx context.Context, opts *Options) error {
 		if w.epoch+1 == 0 {
 			return fmt.Errorf("%w: writer epoch is at its end", kv.ErrCorrupt)
 		}
-		w.epoch++
+		if !mutant.Is(mutant.EpochKept) || old == nil {
+			w.epoch++
+		}
 		for _, p := range []kv.KV{
 			{Key: epochKey, Value: keys.SealU64(keys.TagSystem, w.epoch)},
 			{Key: nonceKey, Value: w.nonce},

@@ -1,0 +1,6 @@
+//go:build mutant_base_unexpected
+
+package mutant
+
+// killed by: ./engine/counters TestSharedBaseConflicts
+const active = BaseUnexpected

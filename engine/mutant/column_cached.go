@@ -1,0 +1,6 @@
+//go:build mutant_column_cached
+
+package mutant
+
+// killed by: ./engine/counters TestColumnsAreNotCached
+const active = ColumnCached

@@ -1,0 +1,6 @@
+//go:build mutant_counter_lowered
+
+package mutant
+
+// killed by: ./engine/counters TestEnsureNeverLowers
+const active = CounterLowered

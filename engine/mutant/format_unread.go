@@ -1,0 +1,6 @@
+//go:build mutant_format_unread
+
+package mutant
+
+// killed by: ./engine/catalog TestFormatRefused
+const active = FormatUnread

@@ -1,0 +1,6 @@
+//go:build mutant_overflow_unchecked
+
+package mutant
+
+// killed by: ./engine/counters TestExhausted
+const active = OverflowUnchecked
