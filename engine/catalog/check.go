@@ -61,6 +61,11 @@ const maxFindings = 1000
 // each finding. It reads RockLake's rows too.
 func Check(ctx context.Context, view kv.View) []Finding {
 	c := newChecker(ctx, view)
+	if v, ok := view.(kv.Verifier); ok {
+		if err := v.Verify(ctx); err != nil {
+			c.add(CodeUnread, nil, "the store is damaged: %v", err)
+		}
+	}
 	for p, err := range view.Scan(ctx, nil, nil, false) {
 		if err != nil {
 			c.add(CodeUnread, p.Key, "the store cannot be read further: %v", err)

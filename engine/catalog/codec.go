@@ -62,7 +62,12 @@ func (t *Table) EncodeRow(dst []byte, row Row) ([]byte, error) {
 
 // DecodeRow reads a value. RockLake's form is read too, as far as DuckLake has
 // the columns.
-func (t *Table) DecodeRow(value []byte) (Row, error) {
+func (t *Table) DecodeRow(value []byte) (Row, error) { return t.decodeRow(value, nil) }
+
+// decodeRow is DecodeRow that takes values which are equal to those of a row
+// before it, which may be nil, from there: most columns of neighbours are, and
+// each value of a Row is an allocation.
+func (t *Table) decodeRow(value []byte, before Row) (Row, error) {
 	payload, rockLake, err := keys.Open(t.Tag, value)
 	if err != nil {
 		return nil, t.undecodable("%w", err)
@@ -89,7 +94,11 @@ func (t *Table) DecodeRow(value []byte) (Row, error) {
 		}
 		i := t.fields[at]
 		at++
-		if row[i], payload, err = t.decodeField(&t.Columns[i], typ, payload); err != nil {
+		var old any
+		if before != nil {
+			old = before[i]
+		}
+		if row[i], payload, err = t.decodeField(&t.Columns[i], typ, payload, old); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +110,7 @@ func (t *Table) DecodeRow(value []byte) (Row, error) {
 	return row, nil
 }
 
-func (t *Table) decodeField(c *Column, typ protowire.Type, b []byte) (any, []byte, error) {
+func (t *Table) decodeField(c *Column, typ protowire.Type, b []byte, old any) (any, []byte, error) {
 	want := protowire.BytesType
 	if c.Type == BigInt || c.Type == Boolean {
 		want = protowire.VarintType
@@ -117,6 +126,9 @@ func (t *Table) decodeField(c *Column, typ protowire.Type, b []byte) (any, []byt
 		if k != protowire.SizeBytes(len(v)) {
 			return nil, nil, t.undecodable("%s is not in its shortest form", c.Name)
 		}
+		if s, ok := old.(string); ok && s == string(v) {
+			return old, b[k:], nil
+		}
 		return string(v), b[k:], nil
 	}
 	v, k := protowire.ConsumeVarint(b)
@@ -127,6 +139,9 @@ func (t *Table) decodeField(c *Column, typ protowire.Type, b []byte) (any, []byt
 		return nil, nil, t.undecodable("%s is not in its shortest form", c.Name)
 	}
 	if c.Type == BigInt {
+		if n, ok := old.(int64); ok && n == int64(v) {
+			return old, b[k:], nil
+		}
 		return int64(v), b[k:], nil
 	}
 	if v > 1 {
@@ -193,7 +208,7 @@ func (t *Table) decodeRockLake(b []byte) (Row, error) {
 			continue
 		}
 		var err error
-		if row[at], b, err = t.decodeField(c, typ, b); err != nil {
+		if row[at], b, err = t.decodeField(c, typ, b, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -44,16 +44,18 @@ func ReadBounds(ctx context.Context, view kv.View) (mvcc.Bounds, error) {
 // AllRows gives every stored row of t, retired ones included, by key.
 func AllRows(ctx context.Context, view kv.View, t *Table) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
+		var before Row
 		for p, err := range view.Scan(ctx, t.prefix(), keys.After(t.prefix()), false) {
 			if err != nil {
 				yield(nil, fmt.Errorf("read %s: %w", t.Name, err))
 				return
 			}
-			row, err := t.DecodeRow(p.Value)
+			row, err := t.decodeRow(p.Value, before)
 			if err != nil {
 				yield(nil, damaged(err, "catalog store, key %s", showKey(p.Key)))
 				return
 			}
+			before = append(before[:0], row...) // a copy: the row is the consumer's
 			if !yield(row, nil) {
 				return
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 
 	"modernc.org/sqlite"
@@ -21,6 +22,13 @@ func translate(err error) error {
 		return err
 	}
 	switch se.Code() & 0xff {
+	case sqlite3.SQLITE_ERROR:
+		// Our statements are always the same: what is wrong is the file's schema.
+		for _, text := range []string{"unsupported file format", "no such table", "no such column", "has no column"} {
+			if strings.Contains(err.Error(), text) {
+				return fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
+			}
+		}
 	case sqlite3.SQLITE_FULL:
 		return fmt.Errorf("%w: %w", syscall.ENOSPC, err)
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:

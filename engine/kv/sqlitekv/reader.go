@@ -84,7 +84,11 @@ func (r *Reader) view(ctx context.Context) (_ *view, err error) {
 		conn.Close()
 		return nil, fmt.Errorf("%w: not a catalog store (application id %08x)", kv.ErrCorrupt, id)
 	}
-	v, err := newView(ctx, conn)
+	if err := checkSize(ctx, conn, r.path); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	v, err := newView(ctx, r.path, conn)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package sqlitekv
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -40,6 +41,7 @@ func get(ctx context.Context, q querier, key []byte) ([]byte, error) {
 
 // view is a read transaction on a connection of its own.
 type view struct {
+	path   string // for errors
 	conn   *sql.Conn
 	check  func() error // after each read; nil when SQLite itself pins the view
 	done   func() error // releases what belongs to the view alone; may be nil
@@ -50,7 +52,7 @@ var _ kv.View = (*view)(nil)
 
 // newView starts a read transaction and pins it: BEGIN alone does not, only
 // the first read does.
-func newView(ctx context.Context, conn *sql.Conn) (*view, error) {
+func newView(ctx context.Context, path string, conn *sql.Conn) (*view, error) {
 	plain := context.WithoutCancel(ctx)
 	if _, err := conn.ExecContext(plain, "BEGIN"); err != nil {
 		conn.Close()
@@ -62,7 +64,7 @@ func newView(ctx context.Context, conn *sql.Conn) (*view, error) {
 		conn.Close()
 		return nil, err
 	}
-	return &view{conn: conn}, nil
+	return &view{path: path, conn: conn}, nil
 }
 
 func (v *view) verify(err error) error {
@@ -82,7 +84,7 @@ func (v *view) Get(ctx context.Context, key []byte) ([]byte, error) {
 	}
 	value, err := get(context.WithoutCancel(ctx), v.conn, key)
 	if err = v.verify(translate(err)); err != nil {
-		return nil, fmt.Errorf("get: %w", err)
+		return nil, fmt.Errorf("read %s: %w", v.path, err)
 	}
 	return value, nil
 }
@@ -103,34 +105,42 @@ func (v *view) Scan(ctx context.Context, start, end []byte, reverse bool) iter.S
 			return
 		}
 		if err = v.verify(translate(err)); err != nil {
-			yield(kv.KV{}, fmt.Errorf("scan: %w", err))
+			yield(kv.KV{}, fmt.Errorf("read %s: %w", v.path, err))
 		}
 	}
 }
 
-// page is how many pairs are read before the consumer sees them. Between
-// pages nothing is held, so that scans and gets can be nested at will; the
-// transaction keeps the view.
-const page = 512
+// A page is what is read before the consumer sees it. Between pages nothing is
+// held, so that scans and gets can be nested at will; the transaction keeps the
+// view. Pages grow: most scans want the first pair, the others all of them.
+// They end early at large values, so that memory is bounded whatever is stored.
+const (
+	firstPage = 8
+	lastPage  = 4096
+	pageBytes = 4 << 20
+)
 
 func (v *view) scan(ctx context.Context, start, end []byte, reverse bool, yield func(kv.KV) bool) error {
-	exclusive := false // start (or end, in reverse) was the last key given
-	for {
+	var last []byte // the last key that was given
+	var pairs []kv.KV
+	for size := firstPage; ; size = min(2*size, lastPage) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		pairs, err := v.readPage(ctx, start, end, reverse, exclusive)
-		if err != nil {
+		var more bool
+		var err error
+		if pairs, more, err = v.readPage(ctx, start, end, reverse, last, pairs[:0], size); err != nil {
+			if last != nil {
+				return fmt.Errorf("after key % x: %w", last[:min(len(last), 64)], err)
+			}
 			return err
 		}
 		if err := v.verify(nil); err != nil {
 			return err
 		}
-		more := len(pairs) == page
-		var last []byte
 		if more {
 			// A copy, made now: the consumer owns the key it is given.
-			last = append(last, pairs[page-1].Key...)
+			last = append([]byte(nil), pairs[len(pairs)-1].Key...)
 		}
 		for _, p := range pairs {
 			if !yield(p) {
@@ -140,17 +150,13 @@ func (v *view) scan(ctx context.Context, start, end []byte, reverse bool, yield 
 		if !more {
 			return nil
 		}
-		if reverse {
-			end = last
-		} else {
-			start, exclusive = last, true
-		}
 	}
 }
 
-// readPage reads up to page pairs. End is always exclusive, so going back
-// from the last key needs nothing more.
-func (v *view) readPage(ctx context.Context, start, end []byte, reverse, exclusive bool) ([]kv.KV, error) {
+// readPage reads pairs behind last into pairs; more says that there may be
+// others. Keys that do not come one after the other are damage: SQLite reads
+// its tree as it stands.
+func (v *view) readPage(ctx context.Context, start, end []byte, reverse bool, last []byte, pairs []kv.KV, size int) (_ []kv.KV, more bool, err error) {
 	var q strings.Builder
 	q.WriteString("SELECT key,value FROM kv WHERE 1")
 	var args []driver.NamedValue
@@ -158,24 +164,26 @@ func (v *view) readPage(ctx context.Context, start, end []byte, reverse, exclusi
 		args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: key})
 		fmt.Fprintf(&q, " AND key%s?%d", op, len(args))
 	}
-	if start != nil {
-		if exclusive {
-			bound(">", start)
-		} else {
-			bound(">=", start)
-		}
+	switch {
+	case last != nil && !reverse:
+		bound(">", last)
+	case start != nil:
+		bound(">=", start)
 	}
-	if end != nil {
+	switch {
+	case last != nil && reverse:
+		bound("<", last)
+	case end != nil:
 		bound("<", end)
 	}
 	q.WriteString(" ORDER BY key")
 	if reverse {
 		q.WriteString(" DESC")
 	}
-	fmt.Fprintf(&q, " LIMIT %d", page)
+	fmt.Fprintf(&q, " LIMIT %d", size)
 
-	var pairs []kv.KV
-	err := raw(v.conn, func(c rawConn) error {
+	bytesRead := 0
+	err = raw(v.conn, func(c rawConn) error {
 		plain := context.WithoutCancel(ctx)
 		s, err := prepare(plain, c, q.String())
 		if err != nil {
@@ -203,10 +211,18 @@ func (v *view) readPage(ctx context.Context, start, end []byte, reverse, exclusi
 			if value == nil {
 				value = []byte{}
 			}
+			if c := bytes.Compare(last, key); last != nil && (c == 0 || (c > 0) != reverse) {
+				return fmt.Errorf("%w: key % x is out of order", kv.ErrCorrupt, key[:min(len(key), 64)])
+			}
+			last = key
 			pairs = append(pairs, kv.KV{Key: key, Value: value})
+			if bytesRead += len(key) + len(value); len(pairs) == size || bytesRead >= pageBytes {
+				more = true
+				return nil
+			}
 		}
 	})
-	return pairs, err
+	return pairs, more, err
 }
 
 // Close ends the view.
@@ -231,7 +247,7 @@ func (w *Writer) View(ctx context.Context) (kv.View, error) {
 	if err != nil {
 		return nil, translate(err)
 	}
-	v, err := newView(ctx, conn)
+	v, err := newView(ctx, w.path, conn)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -249,7 +265,7 @@ func (w *Writer) Get(ctx context.Context, key []byte) ([]byte, error) {
 	}
 	value, err := get(context.WithoutCancel(ctx), w.db, key)
 	if err != nil {
-		return nil, fmt.Errorf("get: %w", translate(err))
+		return nil, fmt.Errorf("read %s: %w", w.path, translate(err))
 	}
 	return value, nil
 }

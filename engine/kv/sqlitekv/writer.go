@@ -128,6 +128,9 @@ func (w *Writer) prepare(ctx context.Context) error {
 	if id != applicationID && (id != 0 || tables != 0) {
 		return fmt.Errorf("%w: an SQLite file of another program (application id %08x)", kv.ErrCorrupt, id)
 	}
+	if err := checkSize(ctx, w.conn, w.path); err != nil {
+		return err
+	}
 	var mode string
 	if err := w.conn.QueryRowContext(ctx, "PRAGMA journal_mode=WAL").Scan(&mode); err != nil {
 		return err
