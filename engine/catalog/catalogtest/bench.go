@@ -16,7 +16,6 @@ import (
 
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/counters"
-	"github.com/tarnfs/tarn/engine/kv/kvtest"
 )
 
 // Benchmarks measure a driver beside the same rows in plain SQLite tables,
@@ -26,7 +25,7 @@ import (
 // BenchCommits measures durable commits of one snapshot with one data file: two
 // more rows, two counters and the base, by one caller and by 16. Which ledger
 // commits next is decided above the store, so 16 callers wait for each other.
-func BenchCommits(b *testing.B, d kvtest.Driver) {
+func BenchCommits(b *testing.B, d Driver) {
 	for _, callers := range []int{1, 16} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			w, err := d.OpenWriter(b.Context(), d.New(b))
@@ -96,7 +95,7 @@ func perSecond(tb testing.TB, callers int, f func() error) float64 {
 // snapshot, in a process of its own that does nothing else: time, time on a
 // processor (which other work on the machine does not stretch), and the most
 // memory the process had.
-func BenchList(b *testing.B, d kvtest.Driver) {
+func BenchList(b *testing.B, d Driver) {
 	medians := map[int]listing{}
 	for _, files := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(files), func(b *testing.B) {
@@ -170,7 +169,7 @@ func listIn(tb testing.TB, place, role string, files int) listing {
 }
 
 // playList lists a ledger's newest snapshot.
-func playList(ctx context.Context, d kvtest.Driver, place string) error {
+func playList(ctx context.Context, d Driver, place string) error {
 	begin := time.Now()
 	s, err := d.OpenReader(ctx, place)
 	if err != nil {

@@ -1,17 +1,28 @@
 package catalogtest
 
 import (
+	"context"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
 
-	"github.com/tarnfs/tarn/engine/kv/kvtest"
+	"github.com/tarnfs/tarn/engine/kv"
 )
+
+// Driver is a store under test.
+type Driver struct {
+	// New gives a place where no store is yet.
+	New func(t testing.TB) string
+	// OpenWriter opens for writing, and makes the store when it is missing.
+	OpenWriter func(ctx context.Context, place string) (kv.Writer, error)
+	// OpenReader opens for reading.
+	OpenReader func(ctx context.Context, place string) (kv.Store, error)
+}
 
 // Run runs the whole suite on a driver. The test binary's TestMain must call
 // Play first: the suite starts it again as its other processes.
-func Run(t *testing.T, d kvtest.Driver) {
+func Run(t *testing.T, d Driver) {
 	t.Run("random work", func(t *testing.T) { Random(t, d) })
 	t.Run("each operation fails", func(t *testing.T) { EachOperation(t, d) })
 	t.Run("the process dies at each write", func(t *testing.T) { EachDeath(t, d) })

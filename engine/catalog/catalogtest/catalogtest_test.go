@@ -9,20 +9,23 @@ import (
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/catalog/catalogtest"
 	"github.com/tarnfs/tarn/engine/kv"
-	"github.com/tarnfs/tarn/engine/kv/kvtest"
-	"github.com/tarnfs/tarn/engine/kv/sqlitekv"
+	"github.com/tarnfs/tarn/engine/kv/kvopen"
 )
 
-var sqlite = kvtest.Driver{
-	New: func(t testing.TB) string { return filepath.Join(t.TempDir(), "catalog.db") },
-	OpenWriter: func(ctx context.Context, place string) (kv.Writer, error) {
-		return sqlitekv.OpenWriter(ctx, place, &sqlitekv.Options{Owner: "catalogtest"})
-	},
-	OpenReader: func(ctx context.Context, place string) (kv.Store, error) {
-		return sqlitekv.OpenReader(ctx, place)
-	},
-	Folder: filepath.Dir,
+// driver opens any catalog store by its URL; it differs in what New gives.
+func driver(place func(testing.TB) string) catalogtest.Driver {
+	return catalogtest.Driver{
+		New: place,
+		OpenWriter: func(ctx context.Context, place string) (kv.Writer, error) {
+			return kvopen.OpenWriter(ctx, place, &kvopen.Options{Owner: "catalogtest"})
+		},
+		OpenReader: func(ctx context.Context, place string) (kv.Store, error) {
+			return kvopen.OpenReader(ctx, place, nil)
+		},
+	}
 }
+
+var sqlite = driver(func(t testing.TB) string { return filepath.Join(t.TempDir(), "catalog.db") })
 
 func TestMain(m *testing.M) {
 	catalogtest.Play(sqlite)

@@ -13,7 +13,6 @@ import (
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
-	"github.com/tarnfs/tarn/engine/kv/kvtest"
 )
 
 // scenario is work on a store that can be asked for again from wherever it was
@@ -161,7 +160,7 @@ func readAll(ctx context.Context, s kv.Store, w *World) error {
 // EachOperation lets every operation of each scenario fail in turn, in each
 // way it can. What is left is one of the states that lie between two commits,
 // it is consistent, and the work can go on from it.
-func EachOperation(t *testing.T, d kvtest.Driver) {
+func EachOperation(t *testing.T, d Driver) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			var want []string
@@ -177,7 +176,7 @@ func EachOperation(t *testing.T, d kvtest.Driver) {
 
 // states runs the scenario on whole stores, and gives what is in one at the
 // beginning and after each commit.
-func (s scenario) states(t *testing.T, d kvtest.Driver) []string {
+func (s scenario) states(t *testing.T, d Driver) []string {
 	states := []string{s.state(t, d, s.place(t, d), nil)}
 	for n := 0; ; n++ {
 		// To stop after write n is to see what it made.
@@ -200,7 +199,7 @@ func (s scenario) states(t *testing.T, d kvtest.Driver) []string {
 	}
 }
 
-func (s scenario) place(t testing.TB, d kvtest.Driver) string {
+func (s scenario) place(t testing.TB, d Driver) string {
 	t.Helper()
 	place := d.New(t)
 	if s.prepare == nil {
@@ -218,7 +217,7 @@ func (s scenario) place(t testing.TB, d kvtest.Driver) string {
 
 // failEach goes through the operations of the scenario. Where a run got past a
 // commit, the next one starts from what that left, and counts anew.
-func (s scenario) failEach(t *testing.T, d kvtest.Driver, kind fault, want []string) {
+func (s scenario) failEach(t *testing.T, d Driver, kind fault, want []string) {
 	place := s.place(t, d)
 	if s.reads {
 		want = []string{s.state(t, d, place, nil)}
@@ -269,7 +268,7 @@ func (s scenario) failEach(t *testing.T, d kvtest.Driver, kind fault, want []str
 // ledger. The consistency check must find nothing, except in the first state of
 // a scenario that begins with a broken ledger; known are the states so far. For
 // a scenario that only reads, who wrote to it is compared, too.
-func (s scenario) state(t testing.TB, d kvtest.Driver, place string, known []string) string {
+func (s scenario) state(t testing.TB, d Driver, place string, known []string) string {
 	t.Helper()
 	r, err := d.OpenReader(t.Context(), place)
 	if errors.Is(err, kv.ErrNotExist) {

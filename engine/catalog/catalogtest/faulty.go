@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/tarnfs/tarn/engine/kv"
-	"github.com/tarnfs/tarn/engine/kv/kvtest"
 )
 
 // fault is what happens to one operation of a store.
@@ -64,7 +63,7 @@ var (
 // does one fault to one of them. After a death every operation fails; what was
 // open below stays open, as it does for a while when a process dies.
 type faulty struct {
-	d    kvtest.Driver
+	d    Driver
 	kind fault
 	at   int  // counted from 0 among the operations it hits
 	real bool // a death is one, SIGKILL, and comes at writes only

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/tarnfs/tarn/engine/kv/kvtest"
 )
 
 // The other processes are this test binary, started with a role.
@@ -28,7 +26,7 @@ const (
 
 // Play is for TestMain, before anything else: it plays the other process when
 // the test binary was started as one, and returns otherwise.
-func Play(d kvtest.Driver) {
+func Play(d Driver) {
 	role := strings.Fields(os.Getenv(roleEnv))
 	if len(role) == 0 {
 		return
@@ -62,7 +60,7 @@ func number(s string) int {
 	return n
 }
 
-func playDeath(ctx context.Context, d kvtest.Driver, place string, args []string) error {
+func playDeath(ctx context.Context, d Driver, place string, args []string) error {
 	f := &faulty{d: d, kind: fault(number(args[1])), at: number(args[2]), real: true}
 	return scenarios()[number(args[0])].run(ctx, f, place)
 }
@@ -97,7 +95,7 @@ func start(t testing.TB, place string, role ...string) (lines func() (string, bo
 // EachDeath kills a process before and after each write of the scenarios
 // that write: what it leaves is one of the states between two commits, it is
 // consistent, and the next process goes on from it.
-func EachDeath(t *testing.T, d kvtest.Driver) {
+func EachDeath(t *testing.T, d Driver) {
 	for i, s := range scenarios() {
 		if s.reads {
 			continue

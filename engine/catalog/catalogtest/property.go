@@ -11,7 +11,6 @@ import (
 	"github.com/tarnfs/tarn/engine/counters"
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
-	"github.com/tarnfs/tarn/engine/kv/kvtest"
 )
 
 // propertySteps are the operations of one seed.
@@ -20,7 +19,7 @@ const propertySteps = 10_000
 // Random does random work with faults, deaths, fenced handles, rivals and
 // new generations: no committed id is given twice or is lower than one before
 // it in its generation, and nothing that was acknowledged is lost.
-func Random(t *testing.T, d kvtest.Driver) {
+func Random(t *testing.T, d Driver) {
 	for _, seed := range seeds(t, 1) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			r := &random{t: t, d: d, rng: rand.New(rand.NewPCG(seed, 7)), did: map[string]int{}}
@@ -43,7 +42,7 @@ func Random(t *testing.T, d kvtest.Driver) {
 // random is one run of the property test.
 type random struct {
 	t    *testing.T
-	d    kvtest.Driver
+	d    Driver
 	rng  *rand.Rand
 	step int
 	last string         // what the step did

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/kv"
-	"github.com/tarnfs/tarn/engine/kv/kvtest"
 )
 
 // raceCommits are what the two processes commit together.
@@ -23,7 +22,7 @@ const raceCommits = 1000
 // in each of them two ledgers of one handle race as well. There is one line of
 // history, in which no id is issued twice; a commit that lost knows whether it
 // was fenced or is a conflict, and is not there.
-func TwoProcesses(t *testing.T, d kvtest.Driver) {
+func TwoProcesses(t *testing.T, d Driver) {
 	place := d.New(t)
 	w, err := d.OpenWriter(t.Context(), place)
 	if err != nil {
@@ -85,7 +84,7 @@ func TwoProcesses(t *testing.T, d kvtest.Driver) {
 }
 
 // oneHistory compares the journal with what the processes have said.
-func oneHistory(t *testing.T, d kvtest.Driver, place string, done map[string][]int64, lost map[string]string) {
+func oneHistory(t *testing.T, d Driver, place string, done map[string][]int64, lost map[string]string) {
 	t.Helper()
 	s, err := d.OpenReader(t.Context(), place)
 	if err != nil {
@@ -134,7 +133,7 @@ func oneHistory(t *testing.T, d kvtest.Driver, place string, done map[string][]i
 }
 
 // playRace opens the store again and again until its journal is long enough.
-func playRace(ctx context.Context, d kvtest.Driver, place, name string, length int) error {
+func playRace(ctx context.Context, d Driver, place, name string, length int) error {
 	r := &racer{d: d, place: place, name: name, length: length}
 	for {
 		start := time.Now()
@@ -153,7 +152,7 @@ func playRace(ctx context.Context, d kvtest.Driver, place, name string, length i
 
 // racer is one of the processes.
 type racer struct {
-	d       kvtest.Driver
+	d       Driver
 	place   string
 	name    string
 	length  int
