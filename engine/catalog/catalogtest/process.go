@@ -20,6 +20,7 @@ const (
 	roleDie  = "die"  // run a scenario and die at one write: scenario, fault, number
 	roleRace = "race" // commit and take over until the journal is long enough: name, length
 
+	roleFill      = "fill"      // make a ledger of so many files
 	roleList      = "list"      // open a ledger and list its files
 	roleListPlain = "listplain" // the same of plain SQLite tables
 )
@@ -39,6 +40,8 @@ func Play(d Driver) {
 		err = playDeath(ctx, d, place, role[1:])
 	case roleRace:
 		err = playRace(ctx, d, place, role[1], number(role[2]))
+	case roleFill:
+		err = playFill(ctx, d, place, number(role[1]))
 	case roleList:
 		err = playList(ctx, d, place)
 	case roleListPlain:
