@@ -12,21 +12,21 @@ import (
 	"github.com/tarnfs/tarn/engine/kv"
 )
 
-// pairs is a store in memory that holds pairs by key, for reading.
-type pairs []kv.KV
+// memory is a store in memory that holds pairs by key, for reading.
+type memory []kv.KV
 
-func (p pairs) Get(_ context.Context, key []byte) ([]byte, error) {
+func (p memory) Get(_ context.Context, key []byte) ([]byte, error) {
 	if i, ok := p.find(key); ok {
 		return bytes.Clone(p[i].Value), nil
 	}
 	return nil, nil
 }
 
-func (p pairs) find(key []byte) (int, bool) {
+func (p memory) find(key []byte) (int, bool) {
 	return slices.BinarySearchFunc(p, key, func(x kv.KV, k []byte) int { return bytes.Compare(x.Key, k) })
 }
 
-func (p pairs) Scan(_ context.Context, start, end []byte, reverse bool) iter.Seq2[kv.KV, error] {
+func (p memory) Scan(_ context.Context, start, end []byte, reverse bool) iter.Seq2[kv.KV, error] {
 	return func(yield func(kv.KV, error) bool) {
 		from, to := 0, len(p)
 		if start != nil {
@@ -47,15 +47,15 @@ func (p pairs) Scan(_ context.Context, start, end []byte, reverse bool) iter.Seq
 	}
 }
 
-func (p pairs) View(context.Context) (kv.View, error) { return p, nil }
-func (p pairs) Close() error                          { return nil }
+func (p memory) View(context.Context) (kv.View, error) { return p, nil }
+func (p memory) Close() error                          { return nil }
 
 // FuzzLedger puts one pair of any bytes into a whole ledger, or takes one away:
 // nothing panics, verify ends, and what it finds nothing wrong with can be read.
 func FuzzLedger(f *testing.F) {
 	w := filled(f)
 	v := view(f, w)
-	var whole pairs
+	var whole memory
 	for p, err := range v.Scan(f.Context(), nil, nil, false) {
 		if err != nil {
 			f.Fatal(err)
@@ -96,7 +96,7 @@ func FuzzLedger(f *testing.F) {
 	})
 }
 
-func readPairs(ctx context.Context, p pairs) error {
+func readPairs(ctx context.Context, p memory) error {
 	r, err := catalog.OpenReader(ctx, p)
 	if err != nil {
 		return err

@@ -10,13 +10,13 @@ import (
 	"github.com/tarnfs/tarn/engine/kv"
 )
 
-// watched keeps the batches of a writer.
-type watched struct {
+// batchKeeper keeps the batches of a writer.
+type batchKeeper struct {
 	kv.Writer
 	batches []*kv.Batch
 }
 
-func (w *watched) Commit(ctx context.Context, b *kv.Batch) error {
+func (w *batchKeeper) Commit(ctx context.Context, b *kv.Batch) error {
 	w.batches = append(w.batches, b)
 	return w.Writer.Commit(ctx, b)
 }
@@ -25,7 +25,7 @@ func (w *watched) Commit(ctx context.Context, b *kv.Batch) error {
 // the rows consuming those IDs": an import is one commit, which holds the rows,
 // every counter they move, and what each of these was before.
 func TestOneCommit(t *testing.T) {
-	w := &watched{Writer: openStore(t, filepath.Join(t.TempDir(), "c.db"))}
+	w := &batchKeeper{Writer: openStore(t, filepath.Join(t.TempDir(), "c.db"))}
 	l, err := catalog.Create(t.Context(), w, nil)
 	if err != nil {
 		t.Fatal(err)
