@@ -321,10 +321,23 @@ func (w *World) forget() {
 			delete(w.rows[names], key)
 		}
 	}
-	// The ledger wants its newest snapshot back; those before may go.
+	// The ledger wants its newest snapshot back, and rows those they begin at.
+	kept = map[int64]bool{}
+	for _, t := range catalog.Tables {
+		for i, c := range t.Columns {
+			if c.IDs != catalog.FromSnapshot || t == snapshots || t == snapshotChanges {
+				continue
+			}
+			for _, row := range w.rows[t] {
+				if s, ok := row[i].(int64); ok {
+					kept[s] = true
+				}
+			}
+		}
+	}
 	for _, t := range []*catalog.Table{snapshots, snapshotChanges} {
 		for key, row := range w.rows[t] {
-			if row[0].(int64) < w.Base {
+			if s := row[0].(int64); s < w.Base && !kept[s] {
 				delete(w.rows[t], key)
 			}
 		}
