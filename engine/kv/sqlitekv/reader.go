@@ -26,6 +26,9 @@ var _ kv.Store = (*Reader)(nil)
 // writer; nobody is fenced.
 func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	r := &Reader{path: path}
+	if err := checkWAL(path); err != nil {
+		return nil, fmt.Errorf("read catalog store %s: %w", path, err)
+	}
 	v, err := r.View(ctx)
 	if err != nil {
 		return nil, err

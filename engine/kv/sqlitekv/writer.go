@@ -81,6 +81,9 @@ func openWriter(ctx context.Context, path string, opts *Options) (_ *Writer, err
 			return nil, err
 		}
 	}
+	if err := checkWAL(path); err != nil {
+		return nil, err
+	}
 	db, err := open(path, readWrite, busy)
 	if err != nil {
 		return nil, err
