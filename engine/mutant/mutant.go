@@ -51,6 +51,7 @@ const (
 	FutureAnswered    // a snapshot that is not there yet is answered
 	ValueTagUnread    // a value under a foreign key is taken
 	KeyLengthWraps    // a text too long for a key gets another one's key
+	WALUnread         // what SQLite makes of a damaged -wal is believed
 )
 
 // Is says whether this build has the fault f.

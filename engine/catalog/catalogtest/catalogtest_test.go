@@ -32,13 +32,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestRandom(t *testing.T) { catalogtest.Random(t, sqlite) }
+func TestRandom(t *testing.T) {
+	t.Parallel() // they wait for the disk
+	catalogtest.Random(t, sqlite)
+}
 
-func TestEachOperation(t *testing.T) { catalogtest.EachOperation(t, sqlite) }
+func TestEachOperation(t *testing.T) {
+	t.Parallel() // they wait for the disk
+	catalogtest.EachOperation(t, sqlite)
+}
 
-func TestEachDeath(t *testing.T) { catalogtest.EachDeath(t, sqlite) }
+func TestEachDeath(t *testing.T) {
+	t.Parallel() // they wait for the disk
+	catalogtest.EachDeath(t, sqlite)
+}
 
-func TestTwoProcesses(t *testing.T) { catalogtest.TwoProcesses(t, sqlite) }
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel() // they wait for the disk
+	catalogtest.TwoProcesses(t, sqlite)
+}
 
 // A filled ledger is whole, whatever it is used for.
 func TestFill(t *testing.T) {
