@@ -6,20 +6,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/fault"
 	"github.com/tarnfs/tarn/engine/lake"
 	"github.com/tarnfs/tarn/engine/outcome"
-	"github.com/tarnfs/tarn/engine/parquet"
 	"github.com/tarnfs/tarn/engine/repo"
 )
 
@@ -96,49 +92,6 @@ func (c *committing) extras(ctx context.Context, v *candidate, base int64, old, 
 	return nil
 }
 
-// files turns the catalog's files into those of files.json. What the base
-// knew of a stored file, its sha256, is carried over; new files are hashed.
-func (c *committing) files(ctx context.Context, content *lake.Content, old *versionIndex) (*repo.Files, error) {
-	dataDir := c.w.e.repo.DataDir()
-	list := filesOf(content, dataDir)
-	for i := range list {
-		var err error
-		if list[i].SHA256, err = c.sumOf(ctx, &list[i], old); err != nil {
-			return nil, err
-		}
-		if !content.Files[i].Doubt {
-			continue
-		}
-		if was, ok := old.files.Get(list[i].Path); ok && list[i].Logical && was.Logical {
-			continue // settled when it was new
-		}
-		if list[i].Logical, err = c.showsTable(ctx, &list[i], content); err != nil {
-			return nil, err
-		}
-	}
-	return repo.NewFiles(dataDir, list)
-}
-
-// showsTable looks into a stored file for the table's columns.
-func (c *committing) showsTable(ctx context.Context, f *repo.File, content *lake.Content) (bool, error) {
-	i := slices.IndexFunc(content.Tables, func(t lake.ContentTable) bool { return t.ID == f.TableID })
-	file, err := c.w.files("").openData(ctx, f.Path)
-	if err != nil {
-		return false, err
-	}
-	defer file.Close()
-	footer, err := parquet.Read(file, file.Size())
-	if errors.Is(err, parquet.ErrUnsupportedType) {
-		// A type that DuckDB knows and we do not.
-		names, err := parquet.Names(file, file.Size())
-		return content.Tables[i].HasNames(names), err
-	}
-	if err != nil {
-		return false, err
-	}
-	return content.Tables[i].ShowsTable(footer), nil
-}
-
 // filesOf are the catalog's files in the words of files.json.
 func filesOf(content *lake.Content, dataDir string) []repo.File {
 	list := make([]repo.File, len(content.Files))
@@ -153,55 +106,6 @@ func filesOf(content *lake.Content, dataDir string) []repo.File {
 		f.Logical, f.Name, f.SourceSHA256 = in.Logical, in.Name, in.SourceSHA256
 	}
 	return list
-}
-
-// sumOf is the sha256 of a stored file: known from the base, from the ledger's
-// index, or computed now. Files that DuckDB wrote are synced on the way,
-// because it never does.
-func (c *committing) sumOf(ctx context.Context, f *repo.File, old *versionIndex) (string, error) {
-	if was, ok := old.files.Get(f.Path); ok {
-		return was.SHA256, nil
-	}
-	for i := range c.stored {
-		if c.stored[i].step.StoredPath == strings.TrimPrefix(f.Path, c.w.e.repo.DataDir()) {
-			return c.stored[i].sum, nil
-		}
-	}
-	if err := c.w.syncData(ctx, f.Path); err != nil {
-		return "", err
-	}
-	file, err := c.w.files("").openData(ctx, f.Path)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	if file.Size() != f.Bytes {
-		return "", outcome.New(outcome.Refused, fmt.Sprintf("data file %s has %d bytes, the catalog says %d", f.Path, file.Size(), f.Bytes),
-			"write the table's rows again, or drop what is on the desk: touch .reset")
-	}
-	h := sha256.New()
-	if _, err := io.Copy(h, io.NewSectionReader(file, 0, file.Size())); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// syncData makes durable a stored file that a client wrote, with the folders
-// that it made for it: in the local data folder, or in the repository's, where
-// the clients of a plain checkout write.
-func (w *Work) syncData(ctx context.Context, path string) error {
-	err := w.generation().SyncData(path[len(w.e.repo.DataDir()):])
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	store, ok := blobstore.As[blobstore.Syncer](w.e.store)
-	if !ok {
-		return nil
-	}
-	if err = store.SyncObject(ctx, path); errors.Is(err, blobstore.ErrNotExist) {
-		return nil // whoever opens it next says so in better words
-	}
-	return err
 }
 
 // syncFile makes a file that another program wrote durable, with its folder.

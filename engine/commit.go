@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,9 @@ import (
 //
 // Any refusal before 2f rolls lake.sqlite back and puts every staged file back.
 func (w *Work) commit(ctx context.Context, o CommitOptions) (*CommitResult, error) {
+	times := newTimings()
+	defer func() { times.log(ctx, w.log, "commit took", slog.String(keyBranch, w.branch)) }()
+	took := times.part("take")
 	opts, err := w.options()
 	if err != nil {
 		return nil, err
@@ -57,12 +61,14 @@ func (w *Work) commit(ctx context.Context, o CommitOptions) (*CommitResult, erro
 	if err != nil {
 		return nil, err
 	}
+	took()
 	fault.Point("commit.taken")
-	c := &committing{w: w, o: o, opts: opts, taken: taken, changes: taken.Changes, base: w.baseTree()}
+	c := &committing{w: w, o: o, opts: opts, taken: taken, changes: taken.Changes, base: w.baseTree(), times: times}
 	result, err := c.run(ctx)
 	if err != nil {
 		c.abandon(ctx)
 	}
+	defer times.part("tidy")()
 	c.dropConverted()
 	if err != nil && !c.entered {
 		if perr := taken.PutBack(); perr != nil {
@@ -97,6 +103,7 @@ type committing struct {
 	taken   *work.Taken
 	changes []work.Change
 	base    *versionTree // what the folder was at
+	times   *timings
 
 	sources   map[string]*source // by stage id
 	stored    []convertedFile    // new stored files of this commit
@@ -109,7 +116,10 @@ type committing struct {
 }
 
 func (c *committing) run(ctx context.Context) (*CommitResult, error) {
-	if err := c.readSources(ctx); err != nil {
+	took := c.times.part("read")
+	err := c.readSources(ctx)
+	took()
+	if err != nil {
 		return nil, err
 	}
 	for tries := 1; ; tries++ {
@@ -126,6 +136,7 @@ func (c *committing) run(ctx context.Context) (*CommitResult, error) {
 // write. With first it takes the turn at once: among busy writers the look
 // would be out of date every time.
 func (c *committing) attempt(ctx context.Context, first bool) (*CommitResult, error) {
+	took := c.times.part("plan")
 	look := c.w.planChanges
 	if first {
 		var err error
@@ -137,14 +148,18 @@ func (c *committing) attempt(ctx context.Context, first bool) (*CommitResult, er
 		}
 	}
 	plan, st, err := look(ctx, c.changes, c.sources, c.opts)
+	took()
 	if err != nil {
 		return nil, err
 	}
+	took = c.times.part("convert")
 	if c.stored, err = c.convert(ctx, plan); err != nil {
 		return nil, err
 	}
+	took()
 	fault.Point("commit.converted")
 
+	took = c.times.part("refuse")
 	mode := lake.ReadTx
 	if !plan.Nothing() {
 		mode = lake.WriteTx
@@ -162,6 +177,8 @@ func (c *committing) attempt(ctx context.Context, first bool) (*CommitResult, er
 	if err := c.refuse(ctx, base); err != nil {
 		return nil, err
 	}
+	took()
+	took = c.times.part("enter")
 	before, err := newestSnapshot(ctx, c.tx)
 	if err != nil {
 		return nil, err
@@ -172,6 +189,8 @@ func (c *committing) attempt(ctx context.Context, first bool) (*CommitResult, er
 			return nil, err
 		}
 	}
+	took()
+	took = c.times.part("describe")
 	clean, err := c.w.cleanSnapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -180,12 +199,16 @@ func (c *committing) attempt(ctx context.Context, first bool) (*CommitResult, er
 	if err != nil {
 		return nil, err
 	}
+	took()
 	if snapshot == clean && v.sameDataset && v.sameNames && !c.allowEmpty() {
 		return c.nothing(ctx, before.SnapshotID, clean, plan)
 	}
+	took = c.times.part("freeze")
 	if err := c.freeze(ctx, v); err != nil {
 		return nil, err
 	}
+	took()
+	took = c.times.part("check")
 	if !c.allowEmpty() {
 		same, err := c.sameContent(ctx, v)
 		if err != nil {
@@ -198,9 +221,12 @@ func (c *committing) attempt(ctx context.Context, first bool) (*CommitResult, er
 	if err := c.runChecks(ctx, v); err != nil {
 		return nil, err
 	}
+	took()
+	took = c.times.part("write")
 	if err := c.complete(v); err != nil {
 		return nil, err
 	}
+	took()
 	return c.finish(ctx, v)
 }
 
@@ -229,15 +255,16 @@ func (w *Work) refuseBase(ctx context.Context, base catalog.Base) (lake.RefuseBa
 // enter is step 2b: data files to their place, rows, names.
 func (c *committing) enter(ctx context.Context, plan *lake.Plan, st *lake.State) (int64, error) {
 	var taken []lake.Taken
+	var fresh []*convertedFile
 	for i := range c.stored {
 		f := &c.stored[i]
 		if f.step.Mode != lake.Reuse {
-			if err := c.w.adopt1(ctx, f); err != nil {
-				return 0, err
-			}
-			c.adopted = append(c.adopted, f.step.StoredPath)
+			fresh = append(fresh, f)
 		}
 		taken = append(taken, f.taken)
+	}
+	if err := c.adopt(ctx, fresh); err != nil {
+		return 0, err
 	}
 	fault.Point("commit.adopted")
 	meta := lake.EnterMeta{Author: c.author(), Message: c.message(plan.Summary), Now: c.w.e.now()}
@@ -297,9 +324,12 @@ func (c *committing) nothing(ctx context.Context, before, clean int64, plan *lak
 
 // finish is steps 2f and 3: the two commits, with nothing between them.
 func (c *committing) finish(ctx context.Context, v *candidate) (*CommitResult, error) {
+	took := c.times.part("publish")
 	if _, err := c.building.Publish(); err != nil {
 		return nil, err
 	}
+	took()
+	took = c.times.part("import")
 	c.published = v.meta.ID
 	fault.Point("commit.outbox")
 	entry := catalog.JournalEntry{
@@ -319,7 +349,9 @@ func (c *committing) finish(ctx context.Context, v *candidate) (*CommitResult, e
 	if err != nil {
 		return nil, err
 	}
+	took()
 	fault.Point("commit.ledger")
+	defer c.times.part("after")()
 	c.building, c.published = nil, ""
 	tree, err := c.w.treeOf(ctx, v.meta.ID)
 	if err == nil {

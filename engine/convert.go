@@ -115,18 +115,33 @@ func (c *committing) readConverted(f *convertedFile) error {
 	return err
 }
 
-// adopt1 puts the bytes of a new stored file in their place: the local data
+// adopt puts the bytes of new stored files in their place: the local data
 // folder until the push, or, in a plain checkout, where the contract wants new
 // data files at once: the repository's.
-func (w *Work) adopt1(ctx context.Context, f *convertedFile) error {
+func (c *committing) adopt(ctx context.Context, files []*convertedFile) error {
+	w := c.w
 	if w.plain != nil {
-		key := w.e.repo.DataDir() + f.step.StoredPath
-		_, err := blobstore.PutIfAbsentConfirmed(ctx, w.e.store, key, blobstore.FileBody(f.path, f.taken.Bytes, f.sum))
-		return err
+		for _, f := range files {
+			key := w.e.repo.DataDir() + f.step.StoredPath
+			if _, err := blobstore.PutIfAbsentConfirmed(ctx, w.e.store, key, blobstore.FileBody(f.path, f.taken.Bytes, f.sum)); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	err := w.generation().AdoptData(f.path, f.step.StoredPath, work.AdoptLink)
+	local := make([]work.Adoption, len(files))
+	for i, f := range files {
+		local[i] = work.Adoption{Src: f.path, Path: f.step.StoredPath}
+	}
+	err := w.generation().AdoptData(work.AdoptLink, local...)
 	if errors.Is(err, os.ErrExist) {
 		return outcome.Wrap(outcome.Internal, "a data file of this name is there already", err, "commit again")
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		c.adopted = append(c.adopted, f.step.StoredPath)
+	}
+	return nil
 }

@@ -36,23 +36,40 @@ func (l Layout) dataPath(path string) (string, error) {
 	return filepath.Join(l.DataDir(), path), nil
 }
 
-// AdoptData brings the file src into data/ under path, read-only, and syncs it
-// and each folder up to data/. Data files are write-once: ErrExists when the
-// path is taken. Over file systems a link or move becomes a copy.
-func (l Layout) AdoptData(src, path string, how Adopt) error {
-	if err := l.adopt(src, path, how); err != nil {
-		return fmt.Errorf("bring %s into data/%s: %w", src, path, err)
+// Adoption is a file that comes into data/: from Src, an absolute path, to Path
+// below data/.
+type Adoption struct {
+	Src, Path string
+}
+
+// AdoptData brings files into data/, read-only, and syncs them and each folder
+// up to data/. Data files are write-once: ErrExists when a path is taken. Over
+// file systems a link or move becomes a copy. After an error any of them may be
+// there or not.
+func (l Layout) AdoptData(how Adopt, files ...Adoption) error {
+	var made, dirs []string
+	for _, f := range files {
+		dst, err := l.adopt(f.Src, f.Path, how)
+		if err != nil {
+			return fmt.Errorf("bring %s into data/%s: %w", f.Src, f.Path, err)
+		}
+		made = append(made, dst)
+		if dir := filepath.Dir(dst); len(dirs) == 0 || dirs[len(dirs)-1] != dir {
+			dirs = append(dirs, dir)
+		}
+	}
+	if err := l.syncData(made, dirs); err != nil {
+		return fmt.Errorf("bring files into data/: %w", err)
 	}
 	return nil
 }
 
-func (l Layout) adopt(src, path string, how Adopt) error {
-	dst, err := l.dataPath(path)
-	if err != nil {
-		return err
+func (l Layout) adopt(src, path string, how Adopt) (dst string, err error) {
+	if dst, err = l.dataPath(path); err != nil {
+		return "", err
 	}
 	if err := mkdirDurable(filepath.Dir(dst)); err != nil {
-		return err
+		return "", err
 	}
 	switch how {
 	case AdoptLink:
@@ -69,15 +86,12 @@ func (l Layout) adopt(src, path string, how Adopt) error {
 		}
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: %w", ErrExists, err)
+		return "", fmt.Errorf("%w: %w", ErrExists, err)
 	}
 	if err == nil {
 		err = os.Chmod(dst, 0o444)
 	}
-	if err != nil {
-		return err
-	}
-	return l.syncData(dst)
+	return dst, err
 }
 
 // copyFile makes dst, which must not be there, under a temporary name first.
@@ -120,23 +134,25 @@ func writeFrom(path string, in *os.File) error {
 // SyncData syncs files of data/, named below it, and each folder up to data/:
 // DuckDB never does that for what it writes.
 func (l Layout) SyncData(paths ...string) error {
+	var files, dirs []string
 	for _, path := range paths {
 		p, err := l.dataPath(path)
-		if err == nil {
-			err = l.syncData(p)
-		}
 		if err != nil {
 			return fmt.Errorf("sync data/%s: %w", path, err)
 		}
+		files, dirs = append(files, p), append(dirs, filepath.Dir(p))
+	}
+	if err := l.syncData(files, dirs); err != nil {
+		return fmt.Errorf("sync data/: %w", err)
 	}
 	return nil
 }
 
-func (l Layout) syncData(p string) error {
-	if err := syncPath(p); err != nil {
+func (l Layout) syncData(files, dirs []string) error {
+	if err := syncAll(files); err != nil {
 		return err
 	}
-	return syncUp(filepath.Dir(p), l.DataDir())
+	return syncUpAll(dirs, l.DataDir())
 }
 
 // RemoveData deletes a local data file and the folders that it leaves empty; a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,23 +175,19 @@ func (p pendingArea) moveIn(f *takenFile) error {
 // syncIn makes the moves durable: bytes, then the folders on both sides.
 func (p pendingArea) syncIn(m *manifest) error {
 	dirs := map[string]bool{p.dir: true}
+	var files []string
 	for i := range m.Files {
 		f := &m.Files[i]
 		dirs[filepath.Dir(f.real)] = true
 		dirs[filepath.Dir(filepath.Join(p.tree.dir, string(f.From)))] = true
-		if mutant.Is(mutant.TakenUnsynced) {
-			continue
-		}
-		if err := syncPath(f.real); err != nil {
+		files = append(files, f.real)
+	}
+	if !mutant.Is(mutant.TakenUnsynced) {
+		if err := syncAll(files); err != nil {
 			return err
 		}
 	}
-	for d := range dirs {
-		if err := syncPath(d); err != nil {
-			return err
-		}
-	}
-	return nil
+	return syncAll(slices.Collect(maps.Keys(dirs)))
 }
 
 // putBack moves every file that is in pending/ to where it was, and only then

@@ -95,7 +95,7 @@ func TestData(t *testing.T) {
 	for _, how := range []work.Adopt{work.AdoptCopy, work.AdoptLink, work.AdoptMove} {
 		noErr(t, os.WriteFile(src, []byte("bytes"), 0o644))
 		path := "main/t/f" + string(rune('0'+how)) + ".parquet"
-		noErr(t, g.AdoptData(src, path, how), g.SyncData(path))
+		noErr(t, g.AdoptData(how, work.Adoption{Src: src, Path: path}), g.SyncData(path))
 		real := filepath.Join(g.DataDir(), path)
 		fi, err := os.Stat(real)
 		noErr(t, err)
@@ -110,7 +110,7 @@ func TestData(t *testing.T) {
 			t.Errorf("%v: one file: %v", how, os.SameFile(fi, srcInfo))
 		}
 		noErr(t, os.RemoveAll(src), os.WriteFile(src, []byte("other"), 0o644))
-		if err := g.AdoptData(src, path, how); !errors.Is(err, work.ErrExists) {
+		if err := g.AdoptData(how, work.Adoption{Src: src, Path: path}); !errors.Is(err, work.ErrExists) {
 			t.Errorf("%v over a file: %v", how, err)
 		}
 		if text, err := os.ReadFile(real); string(text) != "bytes" || err != nil {
@@ -119,7 +119,7 @@ func TestData(t *testing.T) {
 		noErr(t, os.RemoveAll(src))
 	}
 	for _, bad := range []string{"", ".", "../x", "/x", "a/../../x", "a//b"} {
-		if err := g.AdoptData(src, bad, work.AdoptCopy); !errors.Is(err, work.ErrName) {
+		if err := g.AdoptData(work.AdoptCopy, work.Adoption{Src: src, Path: bad}); !errors.Is(err, work.ErrName) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

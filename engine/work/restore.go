@@ -28,6 +28,12 @@ func (x *Index) bring(dir string, base Base, open Opener, all bool) error {
 	r := &restoring{x: x, root: filepath.Join(dir, "tables"), open: open, all: all, want: map[diskName]bool{}, changed: map[string]bool{}}
 	err := r.tables(base)
 	if err == nil {
+		err = r.name()
+	}
+	if err != nil {
+		err = errors.Join(err, r.drop())
+	}
+	if err == nil {
 		err = r.removeOthers()
 	}
 	if err == nil {
@@ -46,7 +52,18 @@ type restoring struct {
 	all     bool // also what was removed
 	want    map[diskName]bool
 	changed map[string]bool // folders with entries that are not durable
+	made    []madeFile      // written under temporary names, not yet durable
 }
+
+// madeFile is a file of base under its temporary name, and its own.
+type madeFile struct {
+	tmp, at string
+	key     diskName
+	f       *BaseFile
+}
+
+// restoreBatch bounds how many files wait under temporary names.
+const restoreBatch = 1024
 
 func (r *restoring) tables(base Base) error {
 	for _, s := range base.Schemas() {
@@ -116,20 +133,50 @@ func (r *restoring) file(rel string, f *BaseFile) error {
 	if err := ignoreMissing(os.Remove(tmp)); err != nil {
 		return err
 	}
-	err = writeBaseFile(tmp, *f, r.open)
-	if err == nil {
-		err = syncPath(tmp)
-	}
-	if err == nil {
-		err = os.Rename(tmp, at)
-	}
-	if err != nil {
+	if err := writeBaseFile(tmp, *f, r.open); err != nil {
 		return errors.Join(err, ignoreMissing(os.Remove(tmp)))
 	}
-	r.changed[filepath.Dir(at)] = true
-	now, _, err = statOf(at)
-	r.x.Files[key], r.x.Shown[key] = now, f.shows()
-	return err
+	r.made = append(r.made, madeFile{tmp, at, key, f})
+	if len(r.made) >= restoreBatch {
+		return r.name()
+	}
+	return nil
+}
+
+// name gives the files that were made their own names, once their bytes are
+// durable.
+func (r *restoring) name() error {
+	tmps := make([]string, len(r.made))
+	for i := range r.made {
+		tmps[i] = r.made[i].tmp
+	}
+	if err := syncAll(tmps); err != nil {
+		return err
+	}
+	for len(r.made) > 0 {
+		m := r.made[0]
+		if err := os.Rename(m.tmp, m.at); err != nil {
+			return err
+		}
+		r.made = r.made[1:]
+		r.changed[filepath.Dir(m.at)] = true
+		now, _, err := statOf(m.at)
+		if err != nil {
+			return err
+		}
+		r.x.Files[m.key], r.x.Shown[m.key] = now, m.f.shows()
+	}
+	return nil
+}
+
+// drop removes what has no name of its own yet.
+func (r *restoring) drop() error {
+	var errs []error
+	for _, m := range r.made {
+		errs = append(errs, ignoreMissing(os.Remove(m.tmp)))
+	}
+	r.made = nil
+	return errors.Join(errs...)
 }
 
 // removeOthers removes files that x remembers and nobody wants, with the

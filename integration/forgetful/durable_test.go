@@ -112,8 +112,8 @@ func TestDataFileSurvives(t *testing.T) {
 	onDisk(t, func(dir string) {
 		g := openWork(t, filepath.Join(dir, "w")).Current()
 		src := filepath.Join(dir, "src")
-		noErr(t, os.WriteFile(src, []byte("copied"), 0o600), g.AdoptData(src, "main/t/copied.parquet", work.AdoptCopy))
-		noErr(t, g.AdoptData(src, "main/t/linked.parquet", work.AdoptLink))
+		noErr(t, os.WriteFile(src, []byte("copied"), 0o600), g.AdoptData(work.AdoptCopy, work.Adoption{Src: src, Path: "main/t/copied.parquet"}))
+		noErr(t, g.AdoptData(work.AdoptLink, work.Adoption{Src: src, Path: "main/t/linked.parquet"}))
 		made := filepath.Join(g.DataDir(), "geo/s/k=1/made.parquet")
 		noErr(t, os.MkdirAll(filepath.Dir(made), 0o755), os.WriteFile(made, []byte("made"), 0o600), g.SyncData("geo/s/k=1/made.parquet"))
 	}, func(t *testing.T, dir string) {
