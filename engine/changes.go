@@ -282,7 +282,13 @@ func (c *committing) compareRows(ctx context.Context, v *candidate, old *version
 	if err != nil {
 		return false, err
 	}
-	return c.w.e.worker.SameRows(ctx, lake.SameRowsRequest{A: a, B: b})
+	r, err := c.w.e.worker.SameRows(ctx, lake.SameRowsRequest{A: a, B: b})
+	if err != nil {
+		return false, err
+	}
+	c.w.log.DebugContext(ctx, "rows compared", keyBranch, c.w.branch, "table", t.name(), "files", len(t.added)+len(t.removed),
+		"same", r.Same, "bytes_read", r.BytesRead)
+	return r.Same, nil
 }
 
 func rowsSide(ctx context.Context, t *versionTree, ix *versionIndex, frozen string, files []*repo.File) (lake.RowsOf, error) {

@@ -107,9 +107,8 @@ func (c *Client) Rewrite(ctx context.Context, r RewriteRequest) (*Converted, err
 }
 
 // SameRows compares two sets of data files as multisets of rows.
-func (c *Client) SameRows(ctx context.Context, r SameRowsRequest) (bool, error) {
-	same, err := answer[bool](ctx, c, OpSameRows, r)
-	return same != nil && *same, err
+func (c *Client) SameRows(ctx context.Context, r SameRowsRequest) (*Compared, error) {
+	return answer[Compared](ctx, c, OpSameRows, r)
 }
 
 // Parse says what SQL texts are, one answer each.

@@ -77,6 +77,12 @@ type SameRowsRequest struct {
 	A, B RowsOf
 }
 
+// Compared answers SameRowsRequest.
+type Compared struct {
+	Same      bool  `json:"same"`
+	BytesRead int64 `json:"bytes_read"` // by the worker for it, by the kernel's count: catalogs, footers, rows
+}
+
 // ReadFrozenRequest yields every row of a frozen catalog, table by table, each
 // in the catalog store's key order.
 type ReadFrozenRequest struct {

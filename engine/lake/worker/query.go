@@ -190,11 +190,11 @@ func (t *table) query(ctx context.Context) (string, error) {
 		ids[i], _ = r[dt.Col("data_file_id")].(int64)
 	}
 	slices.Sort(ids)
-	s, err := t.side(ctx, ids)
+	files, err := t.choose(ctx, ids)
 	if err != nil {
 		return "", err
 	}
-	return s.query, nil
+	return t.side(files).query, nil
 }
 
 // listed is a table that is only to be seen in lists: its files are not here,

@@ -200,7 +200,7 @@ func TestRealClient(t *testing.T) {
 	if slices.Equal(a.FileIDs, b.FileIDs) {
 		t.Errorf("nothing was compacted: %v", a.FileIDs)
 	}
-	if same, err := c.SameRows(ctx, lake.SameRowsRequest{A: a, B: b}); err != nil || !same {
+	if same, err := c.SameRows(ctx, lake.SameRowsRequest{A: a, B: b}); err != nil || !same.Same {
 		t.Errorf("after compaction: %v, %v", same, err)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
@@ -15,7 +17,28 @@ import (
 )
 
 // sameRows answers OpSameRows.
-func sameRows(ctx context.Context, l limits, q lake.SameRowsRequest) (bool, error) {
+func sameRows(ctx context.Context, l limits, q lake.SameRowsRequest) (*lake.Compared, error) {
+	before := bytesRead()
+	same, err := equalRows(ctx, l, q)
+	if err != nil {
+		return nil, err
+	}
+	return &lake.Compared{Same: same, BytesRead: bytesRead() - before}, nil
+}
+
+// bytesRead is how much this process has read in its life, by the kernel's own
+// count; 0 where the kernel does not say.
+func bytesRead() int64 {
+	io, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(io), "\n")
+	n, _ := strconv.ParseInt(strings.TrimPrefix(line, "rchar: "), 10, 64)
+	return n
+}
+
+func equalRows(ctx context.Context, l limits, q lake.SameRowsRequest) (bool, error) {
 	if mutant.Is(mutant.SameAlways) {
 		return true, nil
 	}
@@ -39,14 +62,19 @@ func sameRows(ctx context.Context, l limits, q lake.SameRowsRequest) (bool, erro
 			return false, err
 		}
 	}
-	left, err := openSide(ctx, a, q.A)
-	if err != nil {
+	tables, chosen := [2]*table{}, [2][]*chosenFile{}
+	for i, x := range []struct {
+		f *frozen
+		q lake.RowsOf
+	}{{a, q.A}, {b, q.B}} {
+		if tables[i], chosen[i], err = openSide(ctx, x.f, x.q); err != nil {
+			return false, err
+		}
+	}
+	if err := narrow(ctx, d, chosen[0], chosen[1]); err != nil {
 		return false, err
 	}
-	right, err := openSide(ctx, b, q.B)
-	if err != nil {
-		return false, err
-	}
+	left, right := tables[0].side(chosen[0]), tables[1].side(chosen[1])
 	if !left.sameColumns(right) {
 		return false, nil
 	}
@@ -90,20 +118,45 @@ type side struct {
 	query   string
 }
 
-func openSide(ctx context.Context, f *frozen, q lake.RowsOf) (*side, error) {
+// chosenFile is a data file and how its rows are read.
+type chosenFile struct {
+	*dataFile
+	sel *selection
+}
+
+func openSide(ctx context.Context, f *frozen, q lake.RowsOf) (*table, []*chosenFile, error) {
 	v, err := openVersion(ctx, f, q.Files)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t, err := v.table(ctx, q.TableID)
 	if err != nil {
+		return nil, nil, err
+	}
+	files, err := t.choose(ctx, q.FileIDs)
+	return t, files, err
+}
+
+// choose works out how to read data files of the table.
+func (t *table) choose(ctx context.Context, ids []int64) ([]*chosenFile, error) {
+	loaded, err := t.dataFiles(ctx, ids)
+	if err != nil {
 		return nil, err
 	}
-	return t.side(ctx, q.FileIDs)
+	var out []*chosenFile
+	for _, file := range loaded {
+		sel, err := t.selection(ctx, t.v.f.d, file)
+		if err != nil {
+			return nil, fmt.Errorf("data file %s: %w", file.path, err)
+		}
+		sel.ordered = false
+		out = append(out, &chosenFile{file, sel})
+	}
+	return out, nil
 }
 
 // side is how the rows of data files of the table are read, as one query.
-func (t *table) side(ctx context.Context, ids []int64) (*side, error) {
+func (t *table) side(files []*chosenFile) *side {
 	s := &side{columns: t.columns}
 	// Files that are read the same way become one scan: a plan of thousands of
 	// scans takes longer than reading them.
@@ -113,28 +166,22 @@ func (t *table) side(ctx context.Context, ids []int64) (*side, error) {
 	}
 	var order []*group
 	groups := map[string]*group{}
-	loaded, err := t.dataFiles(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range loaded {
-		sel, err := t.selection(ctx, t.v.f.d, file)
-		if err != nil {
-			return nil, fmt.Errorf("data file %s: %w", file.path, err)
-		}
-		sel.ordered = false
+	for _, file := range files {
 		if s.rows >= 0 && file.rows >= 0 {
 			s.rows += file.rows
 		} else {
 			s.rows = -1
 		}
-		key := sel.list + sel.shape
-		if sel.rowNum || sel.where != "" {
+		if file.sel == nil {
+			continue // the other side has the same rows of it
+		}
+		key := file.sel.list + file.sel.shape
+		if file.sel.rowNum || file.sel.where != "" {
 			key = fmt.Sprint(file.id) // its filter is its own
 		}
 		g := groups[key]
 		if g == nil {
-			g = &group{sel: sel}
+			g = &group{sel: file.sel}
 			groups[key] = g
 			order = append(order, g)
 		}
@@ -152,7 +199,7 @@ func (t *table) side(ctx context.Context, ids []int64) (*side, error) {
 		parts = []string{"SELECT " + strings.Join(list, ", ") + " WHERE false"}
 	}
 	s.query = strings.Join(parts, " UNION ALL ")
-	return s, nil
+	return s
 }
 
 // sameColumns compares names and types, in order.

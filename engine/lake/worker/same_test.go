@@ -82,7 +82,7 @@ func TestSameRows(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got != tc.want {
+				if got.Same != tc.want {
 					t.Errorf("%v, wanted %v", got, tc.want)
 				}
 			}
@@ -108,7 +108,7 @@ func TestSameRowsEvolved(t *testing.T) {
 		{side(2), lake.RowsOf{Frozen: frozen, TableID: 5, FileIDs: []int64{6}, Files: files}, false},
 	} {
 		got, err := c.SameRows(ctx, lake.SameRowsRequest{A: tc.a, B: tc.b})
-		if err != nil || got != tc.want {
+		if err != nil || got.Same != tc.want {
 			t.Errorf("%v and %v: %v, %v", tc.a.FileIDs, tc.b.FileIDs, got, err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestSameRowsEvolved(t *testing.T) {
 		"UPDATE ducklake_data_file SET path = 'w.parquet', record_count = 7 WHERE data_file_id = 0"), 17)
 	got, err := c.SameRows(ctx, lake.SameRowsRequest{A: side(0), B: lake.RowsOf{Frozen: again, TableID: 1, FileIDs: []int64{0},
 		Files: map[string]string{"main/towns/w.parquet": dst}}})
-	if err != nil || !got {
+	if err != nil || !got.Same {
 		t.Errorf("rewritten: %v, %v", got, err)
 	}
 }
@@ -145,7 +145,7 @@ func TestSameRowsLarge(t *testing.T) {
 			want bool
 		}{{b, true}, {other, false}} {
 			same, err := c.SameRows(ctx, lake.SameRowsRequest{A: a, B: tc.b})
-			if err != nil || same != tc.want {
+			if err != nil || same.Same != tc.want {
 				t.Errorf("%v, %v, wanted %v", same, err, tc.want)
 			}
 		}
