@@ -354,16 +354,13 @@ func (c *committing) finish(ctx context.Context, v *candidate) (*CommitResult, e
 	defer c.times.part("after")()
 	c.building, c.published = nil, ""
 	tree, err := c.w.treeOf(ctx, v.meta.ID)
-	if err == nil {
-		err = tree.Load(ctx)
-	}
 	if err != nil {
 		return nil, err
 	}
+	// Not read back: what the files say is what was just written to them.
+	tree.use(v.index)
 	c.w.setBase(tree)
-	if err := c.w.readWaiting(ctx); err != nil {
-		return nil, err
-	}
+	c.w.addWaiting(v.files)
 	if err := c.w.ledger.PutSources(ctx, v.newSources()); err != nil {
 		// An index of what is stored: without an entry bytes are stored twice, no more.
 		c.w.log.WarnContext(ctx, "index of stored files", keyErr, err)

@@ -56,6 +56,10 @@ type Engine struct {
 // dropped is read again when asked for.
 const maxTrees = 64
 
+// maxTreeEntries bounds how many entries of files.json they may hold together
+// before another one is added: half a kilobyte each.
+const maxTreeEntries = 200_000
+
 // storeError says in words why a store could not be opened. The URL itself is
 // not repeated: it may hold a password.
 func storeError(err error) error {
@@ -160,16 +164,26 @@ func (e *Engine) cachedTree(id repo.ID, build func() *versionTree) *versionTree 
 		return t
 	}
 	t := build()
-	if len(e.trees) >= maxTrees {
-		skip := rand.IntN(len(e.trees))
-		for old := range e.trees {
-			if skip == 0 {
-				delete(e.trees, old)
-				break
-			}
-			skip--
-		}
+	var entries int64
+	for _, old := range e.trees {
+		entries += old.entries.Load()
+	}
+	for len(e.trees) >= maxTrees || len(e.trees) > 0 && entries > maxTreeEntries {
+		entries -= e.dropTreeLocked()
 	}
 	e.trees[id] = t
 	return t
+}
+
+// dropTreeLocked forgets any tree and says how many entries it had.
+func (e *Engine) dropTreeLocked() int64 {
+	skip := rand.IntN(len(e.trees))
+	for id, old := range e.trees {
+		if skip == 0 {
+			delete(e.trees, id)
+			return old.entries.Load()
+		}
+		skip--
+	}
+	return 0
 }

@@ -145,6 +145,9 @@ func (c *committing) readSources(ctx context.Context) error {
 // planChanges decides what staged changes mean for the desk as it is now.
 // sources are by stage id. The state is what the plan was made from.
 func (w *Work) planChanges(ctx context.Context, changes []work.Change, sources map[string]*source, opts WorkOptions) (*lake.Plan, *lake.State, error) {
+	if len(changes) == 0 {
+		return &lake.Plan{}, nil, nil
+	}
 	tx, err := w.begin(ctx, lake.ReadTx)
 	if err != nil {
 		return nil, nil, err
@@ -155,6 +158,9 @@ func (w *Work) planChanges(ctx context.Context, changes []work.Change, sources m
 
 // planIn is planChanges in a transaction of the caller.
 func (w *Work) planIn(ctx context.Context, tx lake.Tx, changes []work.Change, sources map[string]*source, opts WorkOptions) (*lake.Plan, *lake.State, error) {
+	if len(changes) == 0 {
+		return &lake.Plan{}, nil, nil // the state of a large catalog is not read for nothing
+	}
 	st, err := lake.Load(ctx, tx)
 	if err != nil {
 		return nil, nil, deskError(err)

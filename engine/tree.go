@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +42,8 @@ type versionTree struct {
 
 	loadMu sync.Mutex // one load at a time; guards index
 	index  *versionIndex
+
+	entries atomic.Int64 // of files.json, once it is loaded
 
 	sizes sync.Map // data file id -> true size of a rewrite that is not the announced one
 }
@@ -90,9 +93,22 @@ func (t *versionTree) loaded(ctx context.Context) (*versionIndex, error) {
 			return nil, err
 		}
 	}
+	t.useLocked(ix)
+	return ix, nil
+}
+
+// use makes an index that was just made from what files.json and dataset.json
+// say the version's own. ix is the tree's from then on.
+func (t *versionTree) use(ix *versionIndex) {
+	t.loadMu.Lock()
+	defer t.loadMu.Unlock()
+	t.useLocked(ix)
+}
+
+func (t *versionTree) useLocked(ix *versionIndex) {
 	ix.build(t)
 	t.index = ix
-	return ix, nil
+	t.entries.Store(int64(ix.files.Len()))
 }
 
 // readIndex fills ix from files.json and dataset.json. A version that another

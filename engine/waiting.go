@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bufio"
 	"context"
-	"slices"
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/tarnfs/tarn/engine/repo"
@@ -39,29 +41,62 @@ func (w *Work) unpushedIDs(ctx context.Context) ([]repo.ID, error) {
 	return ids, nil
 }
 
-// readWaiting reads which stored files the versions in the outbox name.
+// waitingFiles are the stored files that versions in the outbox name: one set
+// for all of them, because most name the same.
+type waitingFiles struct {
+	paths map[string]struct{}
+}
+
+// readWaiting reads which stored files the versions in the outbox name, one
+// version at a time.
 func (w *Work) readWaiting(ctx context.Context) error {
 	ids, err := w.unpushedIDs(ctx)
 	if err != nil {
 		return err
 	}
-	var waiting []*repo.Files
+	next := waitingFiles{paths: map[string]struct{}{}}
 	for _, id := range ids {
-		files, err := w.outboxFiles(id)
+		if err := w.scanOutboxFiles(id, next.paths); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	w.waiting = next
+	w.mu.Unlock()
+	return nil
+}
+
+func (w *Work) scanOutboxFiles(id repo.ID, into map[string]struct{}) error {
+	f, err := os.Open(filepath.Join(w.generation().OutboxDir(), string(id), repo.FilesFile))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for file, err := range repo.ScanFiles(bufio.NewReader(f), w.e.repo.DataDir()) {
 		if err != nil {
 			return err
 		}
-		waiting = append(waiting, files)
+		into[file.Path] = struct{}{}
 	}
-	w.mu.Lock()
-	w.waiting = waiting
-	w.mu.Unlock()
 	return nil
+}
+
+// addWaiting notes a version that has just come into the outbox.
+func (w *Work) addWaiting(files *repo.Files) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.waiting.paths == nil {
+		w.waiting.paths = make(map[string]struct{}, files.Len())
+	}
+	for f := range files.All() {
+		w.waiting.paths[f.Path] = struct{}{}
+	}
 }
 
 // committedFile says whether a version in the outbox names a stored file.
 func (w *Work) committedFile(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.waiting, func(f *repo.Files) bool { return f.Has(path) })
+	_, ok := w.waiting.paths[path]
+	return ok
 }

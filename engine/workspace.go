@@ -52,7 +52,7 @@ type Work struct {
 	gen       *work.Generation
 	ledger    *catalog.Ledger
 	overlay   *work.Overlay // of gen
-	waiting   []*repo.Files // of the versions in the outbox
+	waiting   waitingFiles  // of the versions in the outbox
 	base      *versionTree  // last committed version; the empty version at first
 	door      string        // where the worker finds catalog/ through the mount
 	clients   map[string]int
