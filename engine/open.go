@@ -46,6 +46,7 @@ type Engine struct {
 
 	rewrites singleflight.Group // one rewrite of a file at a time
 	verified sync.Map           // version files whose checksum was right, see published
+	sniffed  recent[sniffKey, *lake.Sniffed]
 
 	mu    sync.Mutex // guards what follows; nothing else is locked under it
 	trees map[repo.ID]*versionTree

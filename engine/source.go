@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tarnfs/tarn/engine/catalog"
@@ -78,7 +77,7 @@ func (e *Engine) readSource(ctx context.Context, c *work.Change, hash bool) (*so
 		s.Rows = s.Footer.Rows
 		return s, nil
 	}
-	sniffed, err := e.worker.Sniff(ctx, lake.SniffRequest{Path: c.Real, Format: format})
+	sniffed, err := e.sniff(ctx, c.Real, format, s.SHA256)
 	var bad *lake.ValueError
 	if errors.As(err, &bad) {
 		return nil, valueRefusal(c.Path, "", bad, fix)
@@ -331,13 +330,7 @@ func storedSource(f *repo.File) catalog.Source {
 	return catalog.Source{SHA256: f.SHA256, Ref: catalog.SourceRef{Path: f.Path, Rows: f.Rows, Bytes: f.Bytes}}
 }
 
-// previews remembers what staged files hold, by path, size and time, so that
-// status does not read them again.
-type previews struct {
-	mu sync.Mutex // guards m
-	m  map[previewKey]previewed
-}
-
+// previewKey is a staged file as it was when it was looked at.
 type previewKey struct {
 	path string
 	size int64
@@ -349,26 +342,51 @@ type previewed struct {
 	err error
 }
 
-// maxPreviews bounds the memory; beyond it the map starts anew.
-const maxPreviews = 4096
+// maxPreviewed bounds what status remembers of staged files, in columns: some
+// 200 bytes each.
+const maxPreviewed = 100_000
 
-func (p *previews) get(c *work.Change, read func() (*source, error)) (*source, error) {
+// preview is what a staged file holds, read once as long as it stays as it is,
+// so that status does not read it again.
+func (w *Work) preview(c *work.Change, read func() (*source, error)) (*source, error) {
 	k := previewKey{c.Real, c.Size, c.ModTime}
-	p.mu.Lock()
-	got, ok := p.m[k]
-	p.mu.Unlock()
-	if ok {
+	if got, ok := w.previews.get(k); ok {
 		return got.s, got.err
 	}
 	s, err := read()
 	if err != nil && !errors.As(err, new(*outcome.Error)) {
 		return nil, err // not the file's fault: look again next time
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.m == nil || len(p.m) >= maxPreviews {
-		p.m = map[previewKey]previewed{}
+	weight := 1
+	if s != nil {
+		weight += len(s.Columns)
+		if s.Footer != nil {
+			weight += len(s.Footer.Leaves)
+		}
 	}
-	p.m[k] = previewed{s, err}
+	w.previews.put(k, previewed{s, err}, weight, maxPreviewed)
 	return s, err
+}
+
+// sniffKey is the content of a text file: what it holds follows from that alone.
+type sniffKey struct {
+	sha256 string
+	format lake.Format
+}
+
+// maxSniffed bounds what is remembered of text files, in columns.
+const maxSniffed = 100_000
+
+// sniff finds the columns and rows of a text file. With a sum it is asked once
+// for the same bytes: by status, and by the commit that takes the file.
+func (e *Engine) sniff(ctx context.Context, path string, format lake.Format, sum string) (*lake.Sniffed, error) {
+	k := sniffKey{sum, format}
+	if got, ok := e.sniffed.get(k); ok && sum != "" {
+		return got, nil
+	}
+	got, err := e.worker.Sniff(ctx, lake.SniffRequest{Path: path, Format: format})
+	if err == nil && sum != "" {
+		e.sniffed.put(k, got, 1+len(got.Columns), maxSniffed)
+	}
+	return got, err
 }

@@ -88,7 +88,7 @@ func (w *Work) statusChanges(ctx context.Context, s *Status) error {
 		if c.StageID == "" {
 			c.StageID = c.Path // only to find its source again
 		}
-		src, err := w.previews.get(c, func() (*source, error) { return w.e.readSource(ctx, c, true) })
+		src, err := w.preview(c, func() (*source, error) { return w.e.readSource(ctx, c, true) })
 		if _, serr := os.Lstat(c.Real); errors.Is(serr, fs.ErrNotExist) {
 			gone[c.Path] = true // removed or renamed meanwhile: the next status tells
 			continue

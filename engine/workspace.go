@@ -40,7 +40,7 @@ type Work struct {
 	verbs   chan struct{} // capacity 1: who runs commit, push or reset
 
 	outcomes *outcomes
-	previews previews
+	previews recent[previewKey, previewed]
 
 	newNames  atomic.Bool      // the desk has files of the base under other names: a commit was cut short
 	unsettled atomic.Bool      // a switch of generations was cut short: see takeUp
