@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -50,6 +49,7 @@ func (c *committing) describe(ctx context.Context, base catalog.Base, snapshot i
 	if v.files, err = c.files(ctx, content, old); err != nil {
 		return nil, err
 	}
+	content.Files = nil // they are in v.files
 	if v.dataset, v.sameDataset, err = c.dataset(ctx, content); err != nil {
 		return nil, err
 	}
@@ -231,19 +231,17 @@ func (c *committing) freeze(ctx context.Context, v *candidate) error {
 
 // complete writes the JSON files beside the frozen catalog.
 func (c *committing) complete(v *candidate) error {
-	var files bytes.Buffer
-	if err := v.files.Encode(&files); err != nil {
-		return err
-	}
-	sum, err := hashFile(filepath.Join(c.building.Path(), repo.CatalogFile))
+	dir := c.building.Path()
+	sum, err := hashFile(filepath.Join(dir, repo.CatalogFile))
 	if err != nil {
 		return err
 	}
 	v.meta.SHA256[repo.CatalogFile] = sum
-	for name, b := range map[string][]byte{repo.FilesFile: files.Bytes(), repo.DatasetFile: v.dataset} {
-		h := sha256.Sum256(b)
-		v.meta.SHA256[name] = hex.EncodeToString(h[:])
-		if err := os.WriteFile(filepath.Join(c.building.Path(), name), b, 0o444); err != nil {
+	for name, write := range map[string]func(io.Writer) error{
+		repo.FilesFile:   v.files.Encode,
+		repo.DatasetFile: func(w io.Writer) error { _, err := w.Write(v.dataset); return err },
+	} {
+		if v.meta.SHA256[name], err = writeHashed(filepath.Join(dir, name), write); err != nil {
 			return err
 		}
 	}
@@ -251,7 +249,21 @@ func (c *committing) complete(v *candidate) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(c.building.Path(), repo.VersionFile), b, 0o444)
+	return os.WriteFile(filepath.Join(dir, repo.VersionFile), b, 0o444)
+}
+
+// writeHashed makes a file, and gives the sha256 of what was written: files.json
+// of a large version is never whole in memory.
+func writeHashed(path string, write func(io.Writer) error) (string, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	if err := errors.Join(write(io.MultiWriter(f, h)), f.Close()); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 func hashFile(path string) (string, error) {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -129,11 +128,12 @@ func (t *versionTree) readIndex(ctx context.Context, ix *versionIndex) error {
 	if t.meta.Hash(repo.FilesFile) == "" {
 		return t.readCatalog(ctx, ix)
 	}
-	b, err := t.readFile(ctx, repo.FilesFile)
+	f, err := t.where.openFile(ctx, t.meta.ID, repo.FilesFile, t.meta.SHA256[repo.FilesFile])
 	if err != nil {
 		return err
 	}
-	ix.files, err = repo.DecodeFiles(bytes.NewReader(b), t.e.repo.DataDir())
+	defer f.Close()
+	ix.files, err = repo.DecodeFiles(io.NewSectionReader(f, 0, f.Size()), t.e.repo.DataDir())
 	if errors.Is(err, repo.ErrIncomplete) {
 		return t.readCatalog(ctx, ix)
 	}

@@ -58,17 +58,19 @@ func Diff(ctx context.Context, view kv.View, t *Table, rows iter.Seq2[Row, error
 		have, more, err = pull(stored)
 		return err
 	}
-	var last []byte
+	// One buffer each for all rows: most are as they were. What goes into the
+	// batch is copied.
+	var key, value, last []byte
+	put := func() { b.Put(bytes.Clone(key), bytes.Clone(value)) }
 	for row, err := range t.held(rows) {
 		if err != nil {
 			return stats, fmt.Errorf("read rows of %s: %w", t.SQLName(), err)
 		}
-		value, err := t.EncodeRow(nil, row)
-		if err != nil {
+		if value, err = t.EncodeRow(value[:0], row); err != nil {
 			return stats, err
 		}
-		key, err := t.KeyOf(nil, row)
-		if err != nil {
+		last, key = key, last
+		if key, err = t.KeyOf(key[:0], row); err != nil {
 			return stats, err
 		}
 		if len(key) > kv.MaxKey || len(value) > kv.MaxValue {
@@ -80,21 +82,20 @@ func Diff(ctx context.Context, view kv.View, t *Table, rows iter.Seq2[Row, error
 		case last != nil && c > 0:
 			return stats, broken(t, "rows out of order: %s after %s", showKey(key), showKey(last))
 		}
-		last = key
 		for more && bytes.Compare(have.Key, key) < 0 {
 			if err := remove(); err != nil {
 				return stats, fmt.Errorf("read stored rows of %s: %w", t.Name, err)
 			}
 		}
 		if !more || !bytes.Equal(have.Key, key) {
-			b.Put(key, value)
+			put()
 			stats.Added++
 			continue
 		}
 		if bytes.Equal(have.Value, value) {
 			stats.Same++
 		} else {
-			b.Put(key, value)
+			put()
 			stats.Replaced++
 			if t.Versioned && !t.onlyEnded(have.Value, row) {
 				stats.Rewritten++

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
@@ -127,16 +128,12 @@ func (d *desk) planFreeze(ctx context.Context, q lake.FreezeRequest) (*freezePla
 
 // writeFrozen makes the tables and fills them in one transaction.
 func (d *desk) writeFrozen(ctx context.Context, db *duck, p *freezePlan) error {
-	if err := db.exec(ctx, "USE f"); err != nil {
-		return err
-	}
-	if err := db.exec(ctx, "BEGIN"); err != nil {
-		return err
-	}
+	start := []string{"USE f", "BEGIN"}
 	for _, t := range catalog.Tables {
-		if err := db.exec(ctx, catalog.DuckDBDDL(t)); err != nil {
-			return err
-		}
+		start = append(start, catalog.DuckDBDDL(t))
+	}
+	if err := db.exec(ctx, strings.Join(start, ";\n")); err != nil {
+		return err
 	}
 	for _, t := range catalog.Tables {
 		if err := d.freezeTable(ctx, db, t, p); err != nil {
@@ -158,13 +155,19 @@ func (d *desk) writeFrozen(ctx context.Context, db *duck, p *freezePlan) error {
 // freezeTable copies the rows of t that belong to the snapshot.
 func (d *desk) freezeTable(ctx context.Context, db *duck, t *catalog.Table, p *freezePlan) error {
 	return db.conn.Raw(func(dc any) (err error) {
-		a, err := duckdb.NewAppender(dc.(driver.Conn), "f", "main", t.SQLName())
-		if err != nil {
-			return duckError(err)
-		}
-		defer func() { err = errors.Join(err, duckError(a.Close())) }()
+		var a *duckdb.Appender // made for the first row: most tables are empty
+		defer func() {
+			if a != nil {
+				err = errors.Join(err, duckError(a.Close()))
+			}
+		}()
 		values := make([]driver.Value, len(t.Columns))
 		put := func(row catalog.Row) error {
+			if a == nil {
+				if a, err = duckdb.NewAppender(dc.(driver.Conn), "f", "main", t.SQLName()); err != nil {
+					return duckError(err)
+				}
+			}
 			for i, v := range row {
 				if values[i], err = toDuck(t, i, v); err != nil {
 					return err
