@@ -187,12 +187,14 @@ func TestStoreFails(t *testing.T) {
 		case long():
 			for _, mode := range []string{fails, lost, gone} {
 				t.Run(in.name+", "+mode, func(t *testing.T) {
+					t.Parallel()
 					storeFails(t, in, mode, 1)
 				})
 			}
 		default:
 			// TestPushFailsAtEachStoreCall has the other ways.
 			t.Run(in.name, func(t *testing.T) {
+				t.Parallel()
 				storeFails(t, in, gone, 3)
 			})
 		}
@@ -244,6 +246,7 @@ func TestWorkerDies(t *testing.T) {
 		if !long() {
 			// The last of the requests that write something.
 			t.Run(in.name, func(t *testing.T) {
+				t.Parallel() // each has a repository and workers of its own
 				workersDie(t, in, func(n int, kind string) string {
 					if n%2 == 0 || kind == lake.OpCommit {
 						return enginetest.After
@@ -257,6 +260,7 @@ func TestWorkerDies(t *testing.T) {
 		}
 		for _, moment := range []string{enginetest.Before, enginetest.After} {
 			t.Run(in.name+", "+moment, func(t *testing.T) {
+				t.Parallel()
 				workersDie(t, in, func(int, string) string { return moment }, func(calls []string, n int) bool { return !within(calls, n) })
 			})
 		}
