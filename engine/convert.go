@@ -25,17 +25,15 @@ type convertedFile struct {
 }
 
 // convert makes the bytes of each dropped file ready: as they are, or by the
-// worker. Nothing outside pending/ is written.
+// worker. Nothing outside pending/ is written. What was made is returned with
+// an error, too.
 func (c *committing) convert(ctx context.Context, plan *lake.Plan) ([]convertedFile, error) {
-	var out []convertedFile
-	for _, step := range plan.Steps {
-		f, err := c.convertOne(ctx, step)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, f)
-	}
-	return out, nil
+	out := make([]convertedFile, len(plan.Steps))
+	err := eachAtOnce(len(out), func(i int) (err error) {
+		out[i], err = c.convertOne(ctx, plan.Steps[i])
+		return err
+	})
+	return out, err
 }
 
 func (c *committing) convertOne(ctx context.Context, step lake.TakeStep) (convertedFile, error) {

@@ -11,7 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/lake"
@@ -126,17 +129,50 @@ func checkMagic(f File) error {
 
 // readSources looks at every dropped file of a commit.
 func (c *committing) readSources(ctx context.Context) error {
-	c.sources = map[string]*source{}
-	for i := range c.changes {
-		ch := &c.changes[i]
-		if ch.Kind != work.Put {
-			continue
+	found := make([]*source, len(c.changes))
+	err := eachAtOnce(len(c.changes), func(i int) (err error) {
+		if ch := &c.changes[i]; ch.Kind == work.Put {
+			found[i], err = c.w.e.readSource(ctx, ch, true)
 		}
-		s, err := c.w.e.readSource(ctx, ch, true)
+		return err
+	})
+	c.sources = map[string]*source{}
+	for i, s := range found {
+		if s != nil {
+			c.sources[c.changes[i].StageID] = s
+		}
+	}
+	return err
+}
+
+// sourceWidth is how many dropped files are read or converted at once: as many
+// as there are workers for it.
+const sourceWidth = 2
+
+// eachAtOnce calls do for 0 to n-1, several at once and in that order. The error
+// is that of the least number, whoever was first: the same files are refused
+// with the same words each time. After an error none is begun.
+func eachAtOnce(n int, do func(i int) error) error {
+	var failed atomic.Bool
+	errs := make([]error, n)
+	var g errgroup.Group
+	g.SetLimit(sourceWidth)
+	for i := range n {
+		if failed.Load() {
+			break
+		}
+		g.Go(func() error {
+			if errs[i] = do(i); errs[i] != nil {
+				failed.Store(true)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // errs has them
+	for _, err := range errs {
 		if err != nil {
 			return err
 		}
-		c.sources[ch.StageID] = s
 	}
 	return nil
 }
