@@ -154,6 +154,16 @@ func (sb *sandbox) usage() usage {
 	return u
 }
 
+// long runs a command that may take longer than others.
+func (sb *sandbox) long(dir, name string, args ...string) {
+	sb.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	if out, err := sb.command(ctx, dir, name, args...).CombinedOutput(); err != nil {
+		sb.t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, sb.daemonLog())
+	}
+}
+
 // largeCatalog publishes a table main.many of n data files and mounts it.
 func largeCatalog(b *testing.B, n int) *sandbox {
 	b.Helper()
@@ -169,27 +179,19 @@ func largeCatalog(b *testing.B, n int) *sandbox {
 	if err != nil {
 		b.Fatal(err)
 	}
-	long := func(dir, name string, args ...string) {
-		b.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-		defer cancel()
-		if out, err := sb.command(ctx, dir, name, args...).CombinedOutput(); err != nil {
-			b.Fatalf("%s %q: %v\n%s", name, args, err, out)
-		}
-	}
-	long(co, filepath.Join(venv(b), "bin", "python"), grow, "catalog/lake.sqlite", filepath.Join(sb.repo, "data"), strconv.Itoa(n))
+	sb.long(co, filepath.Join(venv(b), "bin", "python"), grow, "catalog/lake.sqlite", filepath.Join(sb.repo, "data"), strconv.Itoa(n))
 	start := time.Now()
-	long(co, sb.bin, "commit")
+	sb.long(co, sb.bin, "commit")
 	b.Logf("first commit of %d data files, with tables/ of the checkout: %v", n, time.Since(start).Round(time.Millisecond))
 	start = time.Now()
-	long(co, sb.bin, "push")
+	sb.long(co, sb.bin, "push")
 	b.Logf("push: %v", time.Since(start).Round(time.Millisecond))
 	if err := os.RemoveAll(co); err != nil {
 		b.Fatal(err)
 	}
 	sb.keep(sb.mnt)
 	start = time.Now()
-	long(sb.dir, sb.bin, "mount", sb.repo, sb.mnt, "--log-level", "debug", "--log-format", "json")
+	sb.long(sb.dir, sb.bin, "mount", sb.repo, sb.mnt, "--log-level", "debug", "--log-format", "json")
 	b.Logf("mount, with the checkout of main: %v", time.Since(start).Round(time.Millisecond))
 	return sb
 }
@@ -261,15 +263,16 @@ func BenchmarkCommitInsert(b *testing.B) {
 func bigTable(sb *sandbox, files, rowsPerFile int) {
 	sb.t.Helper()
 	src := filepath.Join(sb.dir, "big")
-	sb.python(sb.dir, `
+	sb.long(sb.dir, filepath.Join(venv(sb.t), "bin", "python"), "-c", `
 import duckdb, os, sys
+duckdb.execute("SET enable_progress_bar=false")
 d, files, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 os.makedirs(d)
 for f in range(files):
     duckdb.execute(f"""COPY (SELECT range AS id, hash(range)::VARCHAR || md5(range::VARCHAR) AS name, range % 1000 AS n
         FROM range({f * rows}, {(f + 1) * rows})) TO '{d}/f{f:03d}.parquet' (FORMAT parquet, COMPRESSION uncompressed,
         FIELD_IDS {{id: 1, name: 2, n: 3}})""")`, src, strconv.Itoa(files), strconv.Itoa(rowsPerFile))
-	sb.must(sb.work(), "mkdir -p tables/main/big && cp "+src+"/*.parquet tables/main/big/ && rm -r "+src+" && touch .commit .push")
+	sb.long(sb.work(), "bash", "-c", "mkdir -p tables/main/big && cp "+src+"/*.parquet tables/main/big/ && rm -r "+src+" && touch .commit .push")
 }
 
 // changedRow makes SQL write a row anew, commits, and says how much the check
