@@ -98,7 +98,7 @@ func Open(dir string, o *Options) (*Folder, error) {
 	opened := false
 	defer func() {
 		if !opened {
-			_ = f.lock.Close() // only gives the lock up; the error to report is another
+			_ = unlockFolder(f.lock) // only gives the lock up; the error to report is another
 		}
 	}()
 	if err := f.open(); err != nil {
@@ -213,7 +213,7 @@ func (f *Folder) Close() error {
 	if f.lock == nil {
 		return nil
 	}
-	err := f.lock.Close()
+	err := unlockFolder(f.lock)
 	f.lock = nil
 	return err
 }

@@ -36,6 +36,12 @@ func lockFolder(dir, command string) (*os.File, error) {
 	return f, nil
 }
 
+// unlockFolder gives the lock up. Closing alone is not enough: a child that is
+// between its fork and its exec still has the descriptor.
+func unlockFolder(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}
+
 func writeHolder(f *os.File, command string) error {
 	if err := f.Truncate(0); err != nil {
 		return err
