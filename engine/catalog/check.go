@@ -2,37 +2,51 @@ package catalog
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
-	"github.com/tarnfs/tarn/engine/counters"
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
 )
 
-// Codes of findings. E: the store is wrong; W: DuckLake leaves such rows, they
-// do no harm. Codes are part of the interface and keep their meaning.
+// Codes of findings. E: the store is wrong; W: nothing is lost by it, and a
+// healthy store may have it. Codes are part of the interface and keep their
+// meaning.
 const (
 	CodeUnread   = "E000" // the store itself cannot be read
 	CodeCounter  = "E001" // a counter is not greater than every id of its domain
 	CodeSystem   = "E002" // a counter or system key is missing or undecodable
 	CodeInterval = "E003" // end_snapshot <= begin_snapshot, or no begin_snapshot
-	CodeSnapshot = "E004" // begin or end is a snapshot that was never committed
+	CodeSnapshot = "E004" // a row names a snapshot that was never committed
 	CodeDouble   = "E005" // two versions of one object overlap, or two live objects share a name
-	CodeParent   = "E006" // the object a row refers to does not exist
+	CodeParent   = "E006" // the object a row refers to does not exist, or not at that time
 	CodeValue    = "E007" // a value cannot be decoded, or does not belong to its key
+	CodeIndex    = "E008" // an entry of an index is missing, different or of nothing
 	CodeTag      = "E009" // a key of no known shape
+	CodeNext     = "E010" // a counter is behind what a snapshot says is next
 	CodeOrphan   = "W101" // a row of statistics, mapping or the like whose object is gone
+	CodeGap      = "W102" // snapshot ids are not one after the other
+	CodeStale    = "W103" // a lease that has expired, or a pin below what is kept
+	CodeAhead    = "W104" // a counter is far ahead of the ids in use
 )
+
+// Categories name each code in one word for --json.
+var Categories = map[string]string{
+	CodeUnread: "unreadable", CodeCounter: "counter_consistency", CodeSystem: "system_key",
+	CodeInterval: "interval", CodeSnapshot: "snapshot_reference", CodeDouble: "overlap",
+	CodeParent: "foreign_key", CodeValue: "value", CodeIndex: "index", CodeTag: "unknown_key",
+	CodeNext: "next_id", CodeOrphan: "orphan", CodeGap: "snapshot_gap", CodeStale: "retention",
+	CodeAhead: "counter_ahead",
+}
 
 // Finding is one thing that is not as it should be.
 type Finding struct {
 	Code    string
 	Key     string // hex of the key it was found at, "" when it is of no single key
 	Message string
-	// Repair is what a counter should be; only for CodeCounter and a missing counter.
+	// Repair is what a counter should be; nil where repair can do nothing.
 	Repair *Advance
 }
 
@@ -46,205 +60,171 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s %s (key %s)", f.Code, f.Message, f.Key)
 }
 
-// Advance is a counter that has fallen behind.
-type Advance struct {
-	Counter           string
-	Key               []byte
-	Current, Proposed uint64
-}
-
 // maxFindings bounds what a wholly broken store can produce.
 const maxFindings = 1000
 
-// Check looks at everything a view holds: each key and value by itself, the
-// counters against the rows, intervals, names and references. It goes on after
-// each finding. It reads RockLake's rows too.
+// Examination is what a look at a whole store has shown.
+type Examination struct {
+	Findings []Finding // in the order they were found
+	More     int       // findings beyond the first thousand
+	Latest   int64     // newest snapshot; -1: there is none
+	Pairs    int64     // pairs that were read
+	RockLake bool      // the catalog is one of RockLake's
+	// Err is why the store could not be read to its end; nil: it was.
+	Err error
+}
+
+// Check looks at everything a view holds and gives what it found; see Examine.
 func Check(ctx context.Context, view kv.View) []Finding {
-	c := newChecker(ctx, view)
+	return Examine(ctx, view, time.Now()).Findings
+}
+
+// Examine looks at everything a view holds: each key and value by itself, the
+// counters against the rows, intervals, snapshots, names, references and
+// indexes. It goes on after each finding, writes nothing, and reads RockLake's
+// catalogs too. now is what leases are held against.
+//
+// It reads each pair once and keeps some 100 bytes for each object (a file, a
+// table, a live column), none for rows of statistics.
+func Examine(ctx context.Context, view kv.View, now time.Time) *Examination {
+	c := newChecker(ctx, view, now)
+	c.begin()
 	if v, ok := view.(kv.Verifier); ok {
 		if err := v.Verify(ctx); err != nil {
+			c.Err = err
 			c.add(CodeUnread, nil, "the store is damaged: %v", err)
 		}
 	}
+	var last []byte
 	for p, err := range view.Scan(ctx, nil, nil, false) {
 		if err != nil {
-			c.add(CodeUnread, p.Key, "the store cannot be read further: %v", err)
-			return c.findings
+			c.unread(last, err)
+			return c.done()
 		}
-		c.pair(p)
+		last = p.Key
+		c.Pairs++
+		if c.RockLake {
+			c.rockLakePair(p)
+		} else {
+			c.pair(p)
+		}
 	}
+	c.endObject()
 	c.system()
 	c.counters()
-	c.overlaps()
+	c.gaps()
 	c.lateReferences()
-	if c.more > 0 {
-		c.findings = append(c.findings, Finding{Code: CodeUnread, Message: fmt.Sprintf("and %d more findings", c.more)})
+	if c.RockLake {
+		c.rockLakeIndexes()
 	}
-	return c.findings
+	return c.done()
 }
 
 // checker is one run. Keys come in the order of their tags, so what a row
 // refers to has mostly been seen before it; only references to a later tag
 // are kept for the end.
 type checker struct {
-	ctx      context.Context
-	view     kv.View
-	findings []Finding
-	more     int // findings beyond maxFindings
+	Examination
+	ctx  context.Context
+	view kv.View
+	now  time.Time
 
-	ids      *ids
-	latest   int64 // newest snapshot
-	any      bool  // there is one
+	base     int64 // lowest snapshot that is kept
+	bounded  bool  // the store says so itself
 	format   bool
-	journal  map[uint64]string // version by number
-	index    map[string]uint64 // number by version
-	versions map[*Table]map[string]*object
-	exist    map[*Table]map[int64]bool // by the id others refer to; true: live
-	names    map[string][]byte         // key of the first live row of this name
-	late     []reference
+	counter  map[string]counterState // by key
+	used     *ids                    // by the rows
+	said     *ids                    // by what snapshots say is next
+	journal  map[uint64]string       // version by number
+	index    map[string]uint64       // number by version
+	runs     []run                   // snapshots that have a row
+	last     object                  // the object whose versions are being read
+	exist    map[*Table]map[int64]span
+	names    map[string][]byte // key of the first live row of this name
+	live     lastLive          // of the rows that need no name to be alike
+	late     map[reference][]byte
+	rockLake rockLakeState
 }
 
-func newChecker(ctx context.Context, view kv.View) *checker {
+func newChecker(ctx context.Context, view kv.View, now time.Time) *checker {
 	return &checker{
-		ctx: ctx, view: view, ids: newIDs(),
+		ctx: ctx, view: view, now: now, Examination: Examination{Latest: -1},
+		counter: map[string]counterState{}, used: newIDs(), said: newIDs(),
 		journal: map[uint64]string{}, index: map[string]uint64{},
-		versions: map[*Table]map[string]*object{}, exist: map[*Table]map[int64]bool{}, names: map[string][]byte{},
+		exist: map[*Table]map[int64]span{}, names: map[string][]byte{}, late: map[reference][]byte{},
 	}
 }
 
 func (c *checker) add(code string, key []byte, format string, args ...any) {
-	if len(c.findings) >= maxFindings {
-		c.more++
-		return
-	}
-	c.findings = append(c.findings, Finding{Code: code, Key: hex.EncodeToString(key), Message: fmt.Sprintf(format, args...)})
+	c.found(Finding{Code: code, Key: hex.EncodeToString(key), Message: fmt.Sprintf(format, args...)})
 }
 
-// pair looks at one pair by itself, and collects what is compared later.
-func (c *checker) pair(p kv.KV) {
-	k, t, err := ParseKey(p.Key)
-	if err != nil {
-		c.add(CodeTag, p.Key, "%v", err)
+func (c *checker) found(f Finding) {
+	if len(c.Findings) >= maxFindings && f.Repair == nil {
+		c.More++ // what repair needs is never left out
 		return
 	}
-	switch {
-	case k.Tag == keys.TagCounter:
-		n, err := keys.OpenU64(keys.TagCounter, p.Value)
+	c.Findings = append(c.Findings, f)
+}
+
+// unread ends the run: what follows would judge by half of the store.
+func (c *checker) unread(last []byte, err error) {
+	c.Err = err
+	where := "from its first key on"
+	if last != nil {
+		where = "after key " + showKey(last)
+	}
+	c.add(CodeUnread, last, "the store cannot be read %s: %v", where, err)
+}
+
+func (c *checker) done() *Examination {
+	if c.More > 0 {
+		c.Findings = append(c.Findings, Finding{Code: CodeUnread, Message: fmt.Sprintf("and %d more findings", c.More)})
+	}
+	return &c.Examination
+}
+
+// begin finds out what the other pairs are judged by: whose catalog it is, and
+// which snapshots it answers for.
+func (c *checker) begin() {
+	c.RockLake = isRockLake(c.ctx, c.view)
+	b, err := ReadBounds(c.ctx, c.view)
+	c.base = b.Base
+	if err != nil && !errors.Is(err, keys.ErrValue) && !errors.Is(err, keys.ErrMalformed) { // those are found by their keys
+		c.Err = err
+		c.add(CodeUnread, nil, "the snapshots that are kept cannot be read: %v", err)
+	}
+	raw, err := c.view.Get(c.ctx, keys.System(keys.SuffixRetainFrom))
+	c.bounded = err == nil && raw != nil
+}
+
+// isRockLake asks the envelope of the format version, or, when that is lost,
+// of the first row there is.
+func isRockLake(ctx context.Context, view kv.View) bool {
+	raw, err := view.Get(ctx, keys.System(keys.SuffixFormatVersion))
+	if err == nil && raw != nil {
+		_, rock, err := keys.Open(keys.TagSystem, raw)
+		return err == nil && rock
+	}
+	for p, err := range view.Scan(ctx, []byte{0x01}, []byte{0x1D}, false) {
 		if err != nil {
-			c.add(CodeSystem, p.Key, "%v: %v", k, err)
-		} else if n > counters.MaxNext {
-			c.add(CodeSystem, p.Key, "%v is %d, more than DuckLake can hold", k, n)
+			return false
 		}
-		return
-	case k.Tag == keys.TagSystem:
-		c.systemPair(k, p)
-		return
+		_, rock, err := keys.Open(p.Key[0], p.Value)
+		return err == nil && rock
 	}
-	row, err := t.DecodeRow(p.Value)
-	if err != nil {
-		c.add(CodeValue, p.Key, "%v", err)
-		return
-	}
-	switch key, err := t.KeyOf(nil, row); {
-	case err != nil:
-		c.add(CodeValue, p.Key, "%v: the row has no key: %v", k, err)
-		return
-	case string(key) != string(p.Key):
-		c.add(CodeValue, p.Key, "%v holds the row of %s", k, showKey(key))
-		return
-	}
-	c.ids.see(t, row)
-	if t == snapshotTable {
-		c.latest, c.any = int64(k.Values[0].Num), true
-	}
-	c.row(t, row, p.Key)
+	return false
 }
 
-func (c *checker) systemPair(k keys.Key, p kv.KV) {
-	var err error
-	switch k.Suffix {
-	case keys.SuffixWriterEpoch, keys.SuffixRetainFrom:
-		_, err = keys.OpenU64(keys.TagSystem, p.Value)
-	case keys.SuffixFormatVersion:
-		c.format = true
-		err = checkFormat(p.Value)
-	case keys.SuffixVersion:
-		var n uint64
-		if n, err = keys.OpenU64(keys.TagSystem, p.Value); err == nil {
-			c.index[string(k.Tail)] = n
-		}
-	case keys.SuffixJournal:
-		var e JournalEntry
-		if err = openJSON(p.Key, p.Value, &e); err == nil {
-			c.journal[binary.BigEndian.Uint64(k.Tail)] = e.ID
-		}
-	case keys.SuffixBase:
-		err = openJSON(p.Key, p.Value, &Base{})
-	case keys.SuffixPushed:
-		err = openJSON(p.Key, p.Value, &pushedMark{})
-	case keys.SuffixSource:
-		err = openJSON(p.Key, p.Value, &SourceRef{})
-	case keys.SuffixNote:
-		_, _, err = keys.Open(keys.TagSystem, p.Value)
+// checkNewer refuses a store whose format this program does not know. One that
+// has no format version, or an unreadable one, can be examined.
+func checkNewer(ctx context.Context, g kv.Getter) error {
+	raw, err := g.Get(ctx, keys.System(keys.SuffixFormatVersion))
+	if err != nil || raw == nil {
+		return err
 	}
-	if err != nil {
-		c.add(CodeSystem, p.Key, "%v: %v", k, err)
+	if err := checkFormat(raw); errors.Is(err, ErrNewer) {
+		return err
 	}
-}
-
-// system compares the system keys with each other.
-func (c *checker) system() {
-	if !c.format {
-		c.add(CodeSystem, keys.System(keys.SuffixFormatVersion), "the format version is missing")
-	}
-	if c.any {
-		b, err := ReadBounds(c.ctx, c.view)
-		if err != nil && !errors.Is(err, keys.ErrValue) && !errors.Is(err, keys.ErrMalformed) { // those were found
-			c.add(CodeUnread, nil, "the snapshots that are kept cannot be read: %v", err)
-		}
-		if err == nil && b.Base > b.Latest {
-			c.add(CodeSystem, keys.System(keys.SuffixRetainFrom), "the lowest snapshot, %d, is above the newest, %d", b.Base, b.Latest)
-		}
-	}
-	if len(c.journal) != len(c.index) {
-		c.add(CodeSystem, nil, "the journal has %d entries, its index %d", len(c.journal), len(c.index))
-	}
-	for _, n := range sortedKeys(c.journal) {
-		id := c.journal[n]
-		if at, ok := c.index[id]; !ok || at != n {
-			c.add(CodeSystem, keys.Journal(n), "version %s is entry %d of the journal, its index says %d", id, n, at)
-		}
-		if n == 0 || n > uint64(len(c.journal)) {
-			c.add(CodeSystem, keys.Journal(n), "entry %d of a journal of %d: one before it is missing", n, len(c.journal))
-		}
-	}
-}
-
-// counters compares every counter with the ids in the rows: the persisted next
-// must be greater than each.
-func (c *checker) counters() {
-	behind := func(name string, key []byte, want uint64) {
-		have, found, err := counters.Read(c.ctx, c.view, key)
-		if err != nil && !found {
-			c.add(CodeUnread, key, "%s cannot be read: %v", name, err)
-		}
-		if err != nil || have >= want {
-			return // one that cannot be read was found already
-		}
-		code, text := CodeCounter, fmt.Sprintf("%s is %d, but rows use ids up to %d", name, have, want-1)
-		if !found {
-			code, text = CodeSystem, fmt.Sprintf("%s is missing, but rows use ids up to %d", name, want-1)
-		}
-		n := len(c.findings)
-		c.add(code, key, "%s", text)
-		if n < len(c.findings) {
-			c.findings[n].Repair = &Advance{Counter: name, Key: key, Current: have, Proposed: want}
-		}
-	}
-	for _, d := range counters.Domains() {
-		behind(d.String(), d.Key(), c.ids.global[d])
-	}
-	for _, table := range sortedKeys(c.ids.columns) {
-		behind(fmt.Sprintf("next_column_id of table %d", table), keys.CounterColumn(table), c.ids.columns[table])
-	}
+	return nil
 }

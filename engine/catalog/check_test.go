@@ -119,21 +119,50 @@ func TestCheckFinds(t *testing.T) {
 		{"catalog counter behind", set(counters.CatalogID.Key(), u64(8)), []string{"E001"}},
 		{"file counter behind a data file", set(counters.FileID.Key(), u64(9)), []string{"E001"}},
 		{"column counter behind", set(keys.CounterColumn(8), u64(1)), []string{"E001"}},
-		{"counter far ahead is allowed", set(counters.FileID.Key(), u64(999999)), nil},
+		{"counter ahead", set(counters.FileID.Key(), u64(999999)), nil},
+		{"counter far ahead is allowed", set(counters.FileID.Key(), u64(2<<20)), []string{"W104"}},
+		{"column counter far ahead is allowed", set(keys.CounterColumn(8), u64(2<<20)), []string{"W104"}},
+		{"counter behind what a snapshot says is next", put("snapshot", catalog.Row{int64(22), "2026-12-01 00:00:00.000000+00", int64(16), int64(9), int64(40)}), []string{"E010"}},
 		{"counter missing", del(counters.FileID.Key()), []string{"E002"}},
 		{"column counter missing", del(keys.CounterColumn(8)), []string{"E002"}},
 		{"counter undecodable", set(counters.FileID.Key(), []byte{1, 0xfe, 0}), []string{"E002"}},
+		{"counter of another tag", set(counters.FileID.Key(), keys.SealU64(keys.TagSystem, 10)), []string{"E002"}},
+		{"counter of another version", set(counters.FileID.Key(), append([]byte{2}, u64(10)[1:]...)), []string{"E002"}},
+		{"counter and a byte", set(counters.FileID.Key(), append(u64(10), 0)), []string{"E002"}},
+		{"counter in RockLake's form is read", set(counters.FileID.Key(), []byte("\x01SDKV\x00\x00\x00\x00\x00\x00\x00\x0a")), nil},
+		{"column counter undecodable", set(keys.CounterColumn(8), []byte{1}), []string{"E002"}},
+		{"column counter of no table undecodable", set(keys.CounterColumn(77), []byte{1}), []string{"E002"}},
+		{"column counter of no table", set(keys.CounterColumn(77), u64(3)), nil},
 		{"counter beyond BIGINT", set(counters.FileID.Key(), u64(1<<63)), []string{"E002"}},
 		{"format version missing", del(keys.System(keys.SuffixFormatVersion)), []string{"E002"}},
 		{"journal entry undecodable", set(keys.Journal(1), []byte("\x01\xff{")), []string{"E002"}},
-		{"journal entry missing", del(keys.Journal(1)), []string{"E002"}},
-		{"journal index wrong", set(keys.System(keys.SuffixVersion, 'v'), keys.SealU64(keys.TagSystem, 2)), []string{"E002"}},
+		{"journal entry missing", del(keys.Journal(1)), []string{"E008"}},
+		{"journal index wrong", set(keys.System(keys.SuffixVersion, 'v'), keys.SealU64(keys.TagSystem, 2)), []string{"E008"}},
+		{"journal index missing", del(keys.System(keys.SuffixVersion, 'v')), []string{"E008"}},
+		{"journal index of nothing", set(keys.System(keys.SuffixVersion, 'w'), keys.SealU64(keys.TagSystem, 7)), []string{"E008"}},
+		{"journal does not begin at 1", func(_ testing.TB, b *kv.Batch) {
+			b.Delete(keys.Journal(1))
+			b.Put(keys.Journal(2), []byte("\x01\xff{\"id\":\"v\"}"))
+			b.Put(keys.System(keys.SuffixVersion, 'v'), keys.SealU64(keys.TagSystem, 2))
+		}, []string{"E002"}},
+		{"record of a repair undecodable", set(keys.Audit(1), []byte("\x01\xff[")), []string{"E002"}},
 		{"base undecodable", set(keys.System(keys.SuffixBase), []byte("\x01\xffnull,")), []string{"E002"}},
 		{"retain-from above the newest", set(keys.System(keys.SuffixRetainFrom), keys.SealU64(keys.TagSystem, 23)), []string{"E002"}},
 		{"end equals begin", put("data_file", fileRow(func(f *catalog.DataFileRow) { f.EndSnapshot = n(22) })), []string{"E003"}},
 		{"end before begin", put("data_file", fileRow(func(f *catalog.DataFileRow) { f.EndSnapshot = n(3) })), []string{"E003"}},
 		{"no begin", put("partition_info", catalog.Row{int64(6), int64(5), nil, nil}), []string{"E003"}},
 		{"begin in the future", put("data_file", fileRow(func(f *catalog.DataFileRow) { f.BeginSnapshot = 23 })), []string{"E001", "E004"}},
+		{"snapshot row missing", func(_ testing.TB, b *kv.Batch) { b.Delete([]byte("\x02\x00\x00\x00\x00\x00\x00\x00\x05")) }, []string{"E004", "W102"}},
+		{"snapshot row missing inside what is kept", func(_ testing.TB, b *kv.Batch) {
+			b.Put(keys.System(keys.SuffixRetainFrom), keys.SealU64(keys.TagSystem, 0))
+			b.Delete([]byte("\x02\x00\x00\x00\x00\x00\x00\x00\x05"))
+			b.Delete([]byte("\x03\x00\x00\x00\x00\x00\x00\x00\x05"))
+		}, []string{"E004", "W102"}},
+		{"snapshot row missing below what is kept", func(_ testing.TB, b *kv.Batch) {
+			b.Put(keys.System(keys.SuffixRetainFrom), keys.SealU64(keys.TagSystem, 6))
+			b.Delete([]byte("\x02\x00\x00\x00\x00\x00\x00\x00\x05"))
+			b.Delete([]byte("\x03\x00\x00\x00\x00\x00\x00\x00\x05"))
+		}, []string{"W102"}},
 		{"end in the future", put("data_file", fileRow(func(f *catalog.DataFileRow) { f.EndSnapshot = n(30) })), []string{"E001", "E004"}},
 		{"two versions overlap", func(t testing.TB, b *kv.Batch) {
 			r := tableRow
@@ -155,6 +184,7 @@ func TestCheckFinds(t *testing.T) {
 		{"two live delete files of a file", put("delete_file", catalog.Encode(catalog.Lookup("delete_file"), catalog.DeleteFileRow{DeleteFileID: 1, TableID: 1, BeginSnapshot: 4, DataFileID: 0, Path: "d", Format: "parquet"})), []string{"E005"}},
 		{"file of no table", put("data_file", fileRow(func(f *catalog.DataFileRow) { f.DataFileID, f.TableID = 3, 7 })), []string{"E006"}},
 		{"live file of a dropped table", put("data_file", fileRow(func(f *catalog.DataFileRow) { f.DataFileID, f.TableID = 3, 4 })), []string{"W101"}},
+		{"file before its table", put("data_file", fileRow(func(f *catalog.DataFileRow) { f.BeginSnapshot, f.EndSnapshot = 20, n(21) })), []string{"E006"}},
 		{"column of no table", func(t testing.TB, b *kv.Batch) {
 			r := columnRow
 			r.TableID = 7
@@ -173,6 +203,15 @@ func TestCheckFinds(t *testing.T) {
 		{"row undecodable", set([]byte("\x02\x00\x00\x00\x00\x00\x00\x00\x05"), []byte("\x01\x02\xff")), []string{"E007"}},
 		{"row of another table", set([]byte("\x02\x00\x00\x00\x00\x00\x00\x00\x05"), []byte("\x01\x03\x08\x05")), []string{"E007"}},
 		{"row of another key", set([]byte("\x02\x00\x00\x00\x00\x00\x00\x00\x05"), []byte("\x01\x02\x08\x06")), []string{"E007"}},
+		// Its ids are those of its key, and what refers to it is not at fault.
+		{"table row undecodable", func(t testing.TB, b *kv.Batch) {
+			key, err := catalog.Lookup("table").KeyOf(nil, catalog.Encode(catalog.Lookup("table"), tableRow))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Put(key, []byte("\x01\x05\xff"))
+		}, []string{"E007"}},
+		{"undecodable row with the greatest id", set([]byte("\x0b\x00\x00\x00\x00\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x63"), []byte("\x01\x0b\xff")), []string{"E001", "E007"}},
 		{"unknown tag", set([]byte("\x40abc"), []byte("x")), []string{"E009"}},
 		{"unknown system key", set([]byte("\xffsomething"), []byte("x")), []string{"E009"}},
 		{"half a key", set([]byte("\x02\x00\x00"), []byte("x")), []string{"E009"}},

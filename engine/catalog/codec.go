@@ -204,6 +204,10 @@ func (t *Table) decodeRockLake(b []byte) (Row, error) {
 			if k < 0 {
 				return nil, t.undecodable("field %d: %w", n, protowire.ParseError(k))
 			}
+			// Older delete files have their snapshot here, and no begin.
+			if v, _ := protowire.ConsumeVarint(b); t.Name == "delete_file" && n == 6 && typ == protowire.VarintType && row[t.begin] == nil {
+				row[t.begin] = int64(v)
+			}
 			b = b[k:]
 			continue
 		}
@@ -211,6 +215,9 @@ func (t *Table) decodeRockLake(b []byte) (Row, error) {
 		if row[at], b, err = t.decodeField(c, typ, b, nil); err != nil {
 			return nil, err
 		}
+	}
+	if t.Name == "data_file" && row[t.begin] == nil {
+		row[t.begin] = int64(0)
 	}
 	return row, nil
 }

@@ -12,6 +12,10 @@ var (
 	ErrInvariant = errors.New("catalog: broken invariant")
 	// ErrFormat: the store was written by a newer program, or by another one.
 	ErrFormat = errors.New("catalog: unknown format of the catalog store")
+	// ErrNewer is ErrFormat of a program that came after this one.
+	ErrNewer = fmt.Errorf("%w: newer", ErrFormat)
+	// ErrPlanChanged: the store changed between the plan of a repair and the repair.
+	ErrPlanChanged = errors.New("catalog: repair plan changed")
 	// ErrNotInitialized: the store holds no ledger yet.
 	ErrNotInitialized = errors.New("catalog: no ledger in the catalog store")
 	// ErrExists: the store holds a ledger, or rows, already.

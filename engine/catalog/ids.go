@@ -38,9 +38,15 @@ type ids struct {
 
 func newIDs() *ids { return &ids{columns: map[uint64]uint64{}} }
 
-// see takes a row into account. Negative numbers are no ids; KeyOf and Check
-// speak about them.
+// see takes a row into account, and what DuckLake itself says is next.
 func (s *ids) see(t *Table, row Row) {
+	s.used(t, row)
+	s.announced(t, row)
+}
+
+// used takes the ids of a row into account. Negative numbers are no ids; KeyOf
+// and Check speak about them.
+func (s *ids) used(t *Table, row Row) {
 	for i, c := range t.Columns {
 		v, ok := row[i].(int64)
 		if !ok || v < 0 || c.IDs == 0 {
@@ -55,6 +61,10 @@ func (s *ids) see(t *Table, row Row) {
 			s.columns[uint64(table)] = max(s.columns[uint64(table)], next)
 		}
 	}
+}
+
+// announced takes the next ids into account that a snapshot row names.
+func (s *ids) announced(t *Table, row Row) {
 	if t == snapshotTable {
 		s.atLeast(counters.CatalogID, row[t.Col("next_catalog_id")])
 		s.atLeast(counters.FileID, row[t.Col("next_file_id")])

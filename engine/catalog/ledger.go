@@ -10,6 +10,7 @@ import (
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
 	"github.com/tarnfs/tarn/engine/mutant"
+	"github.com/tarnfs/tarn/engine/outcome"
 )
 
 // FormatVersion is the format of the ledger this program writes. Opening a
@@ -82,7 +83,7 @@ func open(ctx context.Context, w kv.Writer, opts *Options) (*Ledger, error) {
 		return nil, err
 	}
 	if rockLake {
-		return nil, damaged(ErrFormat, "a RockLake catalog can be read, not written")
+		return nil, errRockLake()
 	}
 	view, err := w.View(ctx)
 	if err != nil {
@@ -124,13 +125,20 @@ func newReader(ctx context.Context, store kv.Store) (*Reader, bool, error) {
 	return &Reader{store: store}, rockLake, err
 }
 
+// repairHint is what to do about a counter that is missing or unreadable.
+const repairHint = "run: tarn repair --dry-run"
+
 func checkFormat(raw []byte) error {
 	n, _, err := keys.OpenU32(keys.TagSystem, raw)
 	if err != nil {
 		return damaged(fmt.Errorf("%w: %w", ErrFormat, err), "the format version of the catalog store cannot be read")
 	}
+	if n > FormatVersion && !mutant.Is(mutant.FormatUnread) {
+		return outcome.Mark(outcome.Refused, fmt.Sprintf("the catalog store has format %d, this tarn knows up to %d", n, FormatVersion), ErrNewer,
+			"use the tarn that wrote it, or a newer one")
+	}
 	if n != FormatVersion && !mutant.Is(mutant.FormatUnread) {
-		return damaged(ErrFormat, "the catalog store has format %d, this program knows %d: use the version of tarn that wrote it", n, FormatVersion)
+		return damaged(ErrFormat, "the catalog store has format %d, which no tarn wrote", n)
 	}
 	return nil
 }
@@ -141,7 +149,7 @@ func checkCountersPresent(ctx context.Context, view kv.View) error {
 	for _, d := range counters.Domains() {
 		_, found, err := counters.Read(ctx, view, d.Key())
 		if err != nil {
-			return damaged(err, "counter %v of the catalog store cannot be read", d)
+			return outcome.Wrap(outcome.Damaged, fmt.Sprintf("counter %v of the catalog store cannot be read", d), err, repairHint)
 		}
 		if found {
 			continue
@@ -155,7 +163,7 @@ func checkCountersPresent(ctx context.Context, view kv.View) error {
 				return err
 			}
 			if any {
-				return damaged(ErrDesync, "counter %v is missing, but %s has rows", d, t.SQLName())
+				return outcome.Mark(outcome.Damaged, fmt.Sprintf("counter %v is missing, but %s has rows", d, t.SQLName()), ErrDesync, repairHint)
 			}
 		}
 	}

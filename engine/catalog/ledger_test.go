@@ -64,16 +64,17 @@ func TestFormatRefused(t *testing.T) {
 		value    []byte
 		words    string
 		readable bool
+		kind     outcome.Outcome
 	}{
-		"newer":      {keys.SealU32(keys.TagSystem, 2), "format 2", false},
-		"zero":       {keys.SealU32(keys.TagSystem, 0), "format 0", false},
-		"unreadable": {[]byte{1}, "cannot be read", false},
-		"RockLake":   {[]byte("\x01SDKV\x00\x00\x00\x01"), "RockLake", true},
+		"newer":      {keys.SealU32(keys.TagSystem, 2), "format 2, this tarn knows up to 1", false, outcome.Refused},
+		"zero":       {keys.SealU32(keys.TagSystem, 0), "format 0", false, outcome.Damaged},
+		"unreadable": {[]byte{1}, "cannot be read", false, outcome.Damaged},
+		"RockLake":   {[]byte("\x01SDKV\x00\x00\x00\x01"), "RockLake", true, outcome.Refused},
 	} {
 		w := openStore(t, filepath.Join(t.TempDir(), "c.db"))
 		commitRaw(t, w, func(b *kv.Batch) { b.Put(keys.System(keys.SuffixFormatVersion), test.value) })
 		_, err := catalog.Open(t.Context(), w, nil)
-		if !errors.Is(err, catalog.ErrFormat) || !strings.Contains(err.Error(), test.words) || outcome.Of(err) != outcome.Damaged {
+		if !errors.Is(err, catalog.ErrFormat) || !strings.Contains(err.Error(), test.words) || outcome.Of(err) != test.kind {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if _, err := catalog.OpenReader(t.Context(), w); (err == nil) != test.readable {

@@ -86,7 +86,7 @@ func TestRowsBounds(t *testing.T) {
 	if err := first(0); !errors.Is(err, mvcc.ErrNoSnapshot) {
 		t.Errorf("empty ledger: got %v", err)
 	}
-	lake.exec(t, "DELETE FROM ducklake_snapshot WHERE snapshot_id>20; UPDATE ducklake_table SET begin_snapshot=20 WHERE begin_snapshot>20; UPDATE ducklake_column SET begin_snapshot=20 WHERE begin_snapshot>20; UPDATE ducklake_macro SET begin_snapshot=20; UPDATE ducklake_data_file SET begin_snapshot=20 WHERE begin_snapshot>20")
+	lake.exec(t, "DELETE FROM ducklake_snapshot WHERE snapshot_id>20; DELETE FROM ducklake_snapshot_changes WHERE snapshot_id>20; DELETE FROM ducklake_schema_versions WHERE begin_snapshot>20; UPDATE ducklake_table SET begin_snapshot=20 WHERE begin_snapshot>20; UPDATE ducklake_column SET begin_snapshot=20 WHERE begin_snapshot>20; UPDATE ducklake_macro SET begin_snapshot=20; UPDATE ducklake_data_file SET begin_snapshot=20 WHERE begin_snapshot>20")
 	if _, err := l.Adopt(t.Context(), lake.rows, catalog.Start{Base: catalog.Base{Version: "tip", Snapshot: 20}}); err != nil {
 		t.Fatal(err)
 	}

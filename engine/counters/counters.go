@@ -111,6 +111,14 @@ func (c *Cache) Next(ctx context.Context, g kv.Getter, d Domain) (uint64, error)
 	return c.next[d], nil
 }
 
+// Forget makes the next use read the store again: somebody else has set its
+// counters.
+func (c *Cache) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dirty = true
+}
+
 // Begin takes a private copy of the counters for one commit. g is read for the
 // counters when the outcome of the last commit is unknown, and for column
 // counters. There is one Txn at a time; it is not for several goroutines.

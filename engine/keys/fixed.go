@@ -53,6 +53,7 @@ const (
 	SuffixVersion = "tarn-version:" // + version ID text: u64 sequence of its journal entry
 	SuffixSource  = "tarn-sha:"     // + 32 bytes: JSON, the data file with these bytes
 	SuffixNote    = "tarn-note:"    // + name: text, a remark of the engine
+	SuffixAudit   = "tarn-audit:"   // + sequence u64: JSON, one repair
 )
 
 // System is the key FF + suffix + tail.
@@ -68,6 +69,11 @@ func Journal(sequence uint64) []byte {
 	return binary.BigEndian.AppendUint64(System(SuffixJournal), sequence)
 }
 
+// Audit is the key of the record of a repair with this sequence number.
+func Audit(sequence uint64) []byte {
+	return binary.BigEndian.AppendUint64(System(SuffixAudit), sequence)
+}
+
 // Source is the key of the data file whose bytes have this SHA-256.
 func Source(sha256 [32]byte) []byte { return System(SuffixSource, sha256[:]...) }
 
@@ -79,7 +85,7 @@ var tails = []struct {
 }{
 	{SuffixWriterEpoch, 0}, {SuffixWriterNonce, 0}, {SuffixRetainFrom, 0}, {SuffixFormatVersion, 0},
 	{SuffixOwner, 0}, {SuffixBase, 0}, {SuffixPushed, 0},
-	{SuffixJournal, 8}, {SuffixVersion, -1}, {SuffixSource, 32}, {SuffixNote, -1},
+	{SuffixJournal, 8}, {SuffixVersion, -1}, {SuffixSource, 32}, {SuffixNote, -1}, {SuffixAudit, 8},
 }
 
 // parseSystem finds suffix and tail of a system key. Matching is against the
@@ -101,7 +107,7 @@ func parseSystem(key []byte) (suffix string, tail []byte, err error) {
 // showTail prints a tail for people.
 func showTail(suffix string, tail []byte) string {
 	switch suffix {
-	case SuffixJournal:
+	case SuffixJournal, SuffixAudit:
 		return fmt.Sprint(binary.BigEndian.Uint64(tail))
 	case SuffixSource:
 		return hex.EncodeToString(tail)
