@@ -161,6 +161,9 @@ func ledgerError(path string, err error) error {
 	if outcome.Of(err) != outcome.Damaged {
 		return err
 	}
+	if errors.Is(err, catalog.ErrDesync) {
+		return outcome.Wrap(outcome.Damaged, path, err, "run: tarn repair --dry-run --catalog "+path)
+	}
 	folder := filepath.Dir(filepath.Dir(filepath.Dir(path)))
 	return outcome.Wrap(outcome.Damaged, path, err, "move "+folder+" away and mount again: the branch is then checked out anew; what was not pushed stays in the outbox of the folder you moved")
 }

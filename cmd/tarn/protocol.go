@@ -54,6 +54,10 @@ const (
 	verbRevert    = "revert"
 	verbCommitted = "committed"
 
+	verbInspect       = "inspect"
+	verbVerifyCatalog = "verify-catalog"
+	verbRepair        = "repair"
+
 	verbInfo   = "info"
 	verbUmount = "umount"
 )

@@ -271,6 +271,8 @@ func (s *server) do(ctx context.Context, req request, report func(progress)) (do
 			return nil, err
 		}
 		return f.Log(ctx, o.Limit)
+	case verbInspect, verbVerifyCatalog, verbRepair:
+		return catalogVerb(ctx, f, req)
 	}
 	return nil, outcome.New(outcome.Usage, fmt.Sprintf("the mount knows no verb %q", req.Verb), "use the same tarn, or end the mount and mount it again")
 }

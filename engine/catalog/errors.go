@@ -20,7 +20,7 @@ var (
 	ErrNotInitialized = errors.New("catalog: no ledger in the catalog store")
 	// ErrExists: the store holds a ledger, or rows, already.
 	ErrExists = errors.New("catalog: ledger exists already")
-	// ErrDesync: a counter is missing although rows use its ids; run repair.
+	// ErrDesync: a counter cannot be read, or is missing although rows use its ids; run repair.
 	ErrDesync = errors.New("catalog: counter desync")
 	// ErrBehind: the working catalog lacks the ledger's newest snapshot.
 	ErrBehind = errors.New("catalog: working catalog is behind the ledger")

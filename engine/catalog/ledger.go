@@ -149,7 +149,7 @@ func checkCountersPresent(ctx context.Context, view kv.View) error {
 	for _, d := range counters.Domains() {
 		_, found, err := counters.Read(ctx, view, d.Key())
 		if err != nil {
-			return outcome.Wrap(outcome.Damaged, fmt.Sprintf("counter %v of the catalog store cannot be read", d), err, repairHint)
+			return outcome.Wrap(outcome.Damaged, fmt.Sprintf("counter %v of the catalog store cannot be read", d), fmt.Errorf("%w: %w", ErrDesync, err), repairHint)
 		}
 		if found {
 			continue

@@ -49,13 +49,13 @@ type AuditChange struct {
 // same store gives the same plan. A store that cannot be read to its end has
 // none: the greatest id might be in the part that is lost.
 func PlanRepair(ctx context.Context, view kv.View) []Advance {
-	plan, _ := planOf(Examine(ctx, view, time.Time{}))
-	return plan
+	return Examine(ctx, view, time.Time{}).Plan()
 }
 
-func planOf(x *Examination) ([]Advance, error) {
+// Plan is what PlanRepair makes of an examination.
+func (x *Examination) Plan() []Advance {
 	if x.Err != nil && !mutant.Is(mutant.RepairHalf) {
-		return nil, x.Err
+		return nil
 	}
 	var plan []Advance
 	for _, f := range x.Findings {
@@ -63,7 +63,7 @@ func planOf(x *Examination) ([]Advance, error) {
 			plan = append(plan, *f.Repair)
 		}
 	}
-	return plan, nil
+	return plan
 }
 
 // RepairOptions of RepairWith; nil and the zero value work.
@@ -108,10 +108,10 @@ func repair(ctx context.Context, w kv.Writer, o *RepairOptions) ([]Advance, erro
 	if x.RockLake {
 		return nil, errRockLake()
 	}
-	plan, err := planOf(x)
-	if err != nil {
-		return nil, outcome.Wrap(outcome.Damaged, "the catalog store cannot be read to its end, so nothing is repaired", err, "restore it from a copy")
+	if x.Err != nil && !mutant.Is(mutant.RepairHalf) {
+		return nil, outcome.Wrap(outcome.Damaged, "the catalog store cannot be read to its end, so nothing is repaired", x.Err, "restore it from a copy")
 	}
+	plan := x.Plan()
 	if o.Plan != nil && !slices.EqualFunc(plan, o.Plan, Advance.equal) {
 		return nil, outcome.Mark(outcome.Busy, "the catalog store changed since the repairs were planned; nothing was written", ErrPlanChanged, "look again: tarn repair --dry-run")
 	}
