@@ -23,8 +23,8 @@ type CatalogStore struct {
 	folder string // the working folder whose ledger it is; "": of none
 }
 
-// StoreAt is the store that a URL names: a path, sqlite:PATH, or a URL that
-// begins with slatedb:. Nothing is opened yet.
+// StoreAt is the store that a URL names: a path, sqlite:PATH, file://PATH, or a
+// URL that begins with slatedb:. Nothing is opened yet.
 func StoreAt(url string) CatalogStore {
 	s := CatalogStore{url: url}
 	if path, ok := storePath(url); ok {
@@ -68,8 +68,10 @@ func (s CatalogStore) URL() string { return s.url }
 
 // storePath is the file of an embedded store; false for one of another kind.
 func storePath(url string) (string, bool) {
-	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		return strings.TrimPrefix(path, "//"), true
+	for _, scheme := range []string{"sqlite:", "file:"} {
+		if path, ok := strings.CutPrefix(url, scheme); ok {
+			return strings.TrimPrefix(path, "//"), true
+		}
 	}
 	if strings.HasPrefix(url, "slatedb:") || strings.Contains(url, "://") {
 		return "", false

@@ -87,8 +87,10 @@ func (k *call) findCatalog(ctx context.Context, o catalogOptions) (catalogUser, 
 
 // localStore is the path in a store's URL; false for one of another kind.
 func localStore(url string) (string, bool) {
-	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		return path, true
+	for _, scheme := range []string{"sqlite:", "file:"} {
+		if path, ok := strings.CutPrefix(url, scheme); ok {
+			return strings.TrimPrefix(path, "//"), true
+		}
 	}
 	return url, !strings.HasPrefix(url, "slatedb:") && !strings.Contains(url, "://")
 }
