@@ -130,7 +130,6 @@ type checker struct {
 	now  time.Time
 
 	base     int64 // lowest snapshot that is kept
-	bounded  bool  // the store says so itself
 	format   bool
 	counter  map[string]counterState // by key
 	used     *ids                    // by the rows
@@ -194,8 +193,6 @@ func (c *checker) begin() {
 		c.Err = err
 		c.add(CodeUnread, nil, "the snapshots that are kept cannot be read: %v", err)
 	}
-	raw, err := c.view.Get(c.ctx, keys.System(keys.SuffixRetainFrom))
-	c.bounded = err == nil && raw != nil
 }
 
 // isRockLake asks the envelope of the format version, or, when that is lost,

@@ -32,15 +32,16 @@ func (c *checker) hasSnapshot(id int64) bool {
 }
 
 // named checks a snapshot that a row names. Below the lowest that is kept its
-// row may be gone. Where nothing says what is kept, DuckLake's own rule holds:
-// a snapshot that was expired has neither its row nor that of its changes.
+// row may be gone. Above it DuckLake's own rule holds for what a client may have
+// expired on the desk: neither the snapshot's row nor that of its changes is
+// there. RockLake knows no such thing, only what is kept.
 func (c *checker) named(t *Table, id int64, key []byte) {
 	switch {
 	case id > c.Latest && c.Latest < 0:
 		c.add(CodeSnapshot, key, "a %s row names snapshot %d, and there is none", t.Name, id)
 	case id > c.Latest:
 		c.add(CodeSnapshot, key, "a %s row names snapshot %d, the newest is %d", t.Name, id, c.Latest)
-	case id >= c.base && (c.bounded || t.Name == "snapshot_changes") && !c.hasSnapshot(id):
+	case id >= c.base && (c.RockLake || t.Name == "snapshot_changes") && !c.hasSnapshot(id):
 		c.add(CodeSnapshot, key, "a %s row names snapshot %d, which has no row", t.Name, id)
 	}
 }
