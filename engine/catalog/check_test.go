@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -323,5 +324,21 @@ func TestRepairCountsDeleteFiles(t *testing.T) {
 	done, err := catalog.Repair(t.Context(), w)
 	if err != nil || len(done) != 1 || done[0].Proposed != 51 {
 		t.Fatalf("got %+v, %v", done, err)
+	}
+}
+
+// Every code has a category, and a row in the table that explains it.
+func TestCodesAreExplained(t *testing.T) {
+	text, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, category := range catalog.Categories {
+		if category == "" || strings.Count(string(text), "| `"+code+"` | ") != 1 {
+			t.Errorf("%s (%s) is not explained once", code, category)
+		}
+	}
+	if len(catalog.Categories) != 15 {
+		t.Errorf("%d codes", len(catalog.Categories))
 	}
 }
