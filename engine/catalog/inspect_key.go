@@ -111,6 +111,9 @@ func (i *KeyInfo) decode(k keys.Key, t *Table, key, raw []byte) error {
 		i.Form, i.Decoded = "bare", string(raw)
 		return nil
 	}
+	if len(key) == 0 {
+		return keys.ErrMalformed
+	}
 	payload, rock, err := keys.Open(key[0], raw)
 	if err != nil {
 		return err
