@@ -116,7 +116,7 @@ func orDash(s string) string {
 
 // Inspect reads the store in numbers. It writes nothing.
 func (s CatalogStore) Inspect(ctx context.Context, o InspectOptions) (*InspectResult, error) {
-	return withView(ctx, s, func(view kv.View) (*InspectResult, error) { return inspectView(ctx, s.url, view, o) })
+	return withView(ctx, s, func(view kv.View) (*InspectResult, error) { return inspectView(ctx, s.URL(), view, o) })
 }
 
 func inspectView(ctx context.Context, storage string, view kv.View, o InspectOptions) (*InspectResult, error) {
@@ -156,7 +156,7 @@ func withView[T any](ctx context.Context, s CatalogStore, f func(kv.View) (T, er
 		}
 		view, err := store.View(ctx)
 		if err != nil {
-			return none, errors.Join(storeFault(s.url, err), store.Close())
+			return none, errors.Join(s.fault(err), store.Close())
 		}
 		out, err := f(view)
 		err = errors.Join(err, view.Close(), store.Close())
@@ -164,7 +164,7 @@ func withView[T any](ctx context.Context, s CatalogStore, f func(kv.View) (T, er
 			continue
 		}
 		if err != nil {
-			return none, storeFault(s.url, err)
+			return none, s.fault(err)
 		}
 		return out, nil
 	}

@@ -64,7 +64,7 @@ func (s CatalogStore) Repair(ctx context.Context, o RepairOptions) (*RepairRepor
 	look := func() (r *RepairReport, plan []catalog.Advance, err error) {
 		_, err = withView(ctx, s, func(view kv.View) (struct{}, error) {
 			var err error
-			r, plan, err = planView(ctx, s.url, view)
+			r, plan, err = planView(ctx, s.URL(), view)
 			return struct{}{}, err
 		})
 		return r, plan, err
@@ -85,6 +85,10 @@ func (s CatalogStore) Repair(ctx context.Context, o RepairOptions) (*RepairRepor
 		return nil, err
 	}
 	_, err = catalog.RepairWith(ctx, w, &catalog.RepairOptions{Plan: plan, By: o.By})
+	// Nobody holds it any more, whatever became of the repair; a fenced handle has no record to clear.
+	if released := w.Release(context.WithoutCancel(ctx)); err == nil {
+		err = released
+	}
 	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, err
 	}

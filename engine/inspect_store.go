@@ -7,10 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/tarnfs/tarn/engine/kv"
-	"github.com/tarnfs/tarn/engine/kv/sqlitekv"
+	"github.com/tarnfs/tarn/engine/kv/kvopen"
 	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/work"
 )
@@ -19,18 +18,28 @@ import (
 // or as the ledger of a working folder that nobody needs to have open. Reading
 // writes nothing and disturbs no writer.
 type CatalogStore struct {
-	url    string
+	place  kvopen.Place
 	folder string // the working folder whose ledger it is; "": of none
 }
 
-// StoreAt is the store that a URL names: a path, sqlite:PATH, file://PATH, or a
-// URL that begins with slatedb:. Nothing is opened yet.
-func StoreAt(url string) CatalogStore {
-	s := CatalogStore{url: url}
-	if path, ok := storePath(url); ok {
-		s.folder = work.FolderOf(path)
+// StoreAt is the store that a URL names: a path, sqlite:PATH or slatedb:URL.
+// Nothing is opened yet.
+func StoreAt(url string) (CatalogStore, error) {
+	p, err := kvopen.Parse(url)
+	if err != nil {
+		return CatalogStore{}, err
 	}
-	return s
+	s := CatalogStore{place: p}
+	if p.File != "" {
+		s.folder = work.FolderOf(p.File)
+	}
+	return s, nil
+}
+
+// StoreFile is the path that a store's URL names; "" for a store that is no file.
+func StoreFile(url string) (string, error) {
+	p, err := kvopen.Parse(url)
+	return p.File, err
 }
 
 // BranchStore is the ledger of a branch's working folder on this machine.
@@ -60,65 +69,60 @@ func folderStore(folder string) (CatalogStore, error) {
 	if err != nil {
 		return CatalogStore{}, err
 	}
-	return CatalogStore{url: filepath.Join(gen, ledgerName), folder: folder}, nil
+	s, err := StoreAt("sqlite:" + filepath.Join(gen, ledgerName)) // the path may hold a colon
+	s.folder = folder
+	return s, err
 }
 
-// URL names the store.
-func (s CatalogStore) URL() string { return s.url }
-
-// storePath is the file of an embedded store; false for one of another kind.
-func storePath(url string) (string, bool) {
-	for _, scheme := range []string{"sqlite:", "file:"} {
-		if path, ok := strings.CutPrefix(url, scheme); ok {
-			return strings.TrimPrefix(path, "//"), true
-		}
+// URL names the store, without what could be a secret: the path of a file.
+func (s CatalogStore) URL() string {
+	if s.place.File != "" {
+		return s.place.File
 	}
-	if strings.HasPrefix(url, "slatedb:") || strings.Contains(url, "://") {
-		return "", false
-	}
-	return url, true
+	return s.place.String()
 }
 
 // openReader opens the store for reading. It writes nothing.
 func (s CatalogStore) openReader(ctx context.Context) (kv.Store, error) {
-	path, ok := storePath(s.url)
-	if !ok {
-		return nil, noSuchStore(s.url)
-	}
-	if err := isFile(path); err != nil {
+	if err := s.isThere(); err != nil {
 		return nil, err
 	}
-	r, err := sqlitekv.OpenReader(ctx, path)
+	r, err := kvopen.OpenReader(ctx, s.place.URL, nil)
 	if err != nil {
-		return nil, storeFault(path, err)
+		return nil, s.fault(err)
 	}
 	return r, nil
 }
 
-// openWriter opens the store for writing, which fences whoever has it open.
-func (s CatalogStore) openWriter(ctx context.Context, owner string) (kv.Writer, error) {
-	path, ok := storePath(s.url)
-	if !ok {
-		return nil, noSuchStore(s.url)
-	}
-	if err := isFile(path); err != nil { // OpenWriter would make one
+// openWriter opens the store for writing, which fences whoever has it open. A
+// store that more than one machine reaches must have no recorded holder: who
+// holds a file is told by the lock of its working folder.
+func (s CatalogStore) openWriter(ctx context.Context, owner string) (kvopen.Writer, error) {
+	if err := s.isThere(); err != nil { // OpenWriter would make one
 		return nil, err
 	}
-	w, err := sqlitekv.OpenWriter(ctx, path, &sqlitekv.Options{Owner: owner})
+	o := &kvopen.Options{Owner: owner}
+	if s.place.Shared() {
+		o.Admit = func(holder string) error {
+			if holder == "" {
+				return nil
+			}
+			return outcome.New(outcome.Busy, "the catalog store is in use: held by "+holder, "run the command on its mount, or end it there")
+		}
+	}
+	w, err := kvopen.OpenWriter(ctx, s.place.URL, o)
 	if err != nil {
-		return nil, storeFault(path, err)
+		return nil, s.fault(err)
 	}
 	return w, nil
 }
 
-func noSuchStore(url string) error {
-	if strings.HasPrefix(url, "slatedb:") {
-		return outcome.New(outcome.Usage, "this tarn cannot open SlateDB stores", "build one that can: make slatedb")
+// isThere says in words why a file is no store that could be opened.
+func (s CatalogStore) isThere() error {
+	path := s.place.File
+	if path == "" {
+		return nil
 	}
-	return outcome.New(outcome.Usage, "no such kind of catalog store: "+url, "name a file, sqlite:PATH or slatedb:URL")
-}
-
-func isFile(path string) error {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -131,12 +135,12 @@ func isFile(path string) error {
 	return nil
 }
 
-// storeFault says which file cannot be read, and that no command mends it.
-func storeFault(path string, err error) error {
+// fault says which store cannot be read, and that no command mends it.
+func (s CatalogStore) fault(err error) error {
 	if outcome.Of(err) != outcome.Damaged {
 		return err
 	}
-	return outcome.Wrap(outcome.Damaged, "catalog store "+path+" cannot be read", err, "restore it from a copy; what was pushed is in the repository")
+	return outcome.Wrap(outcome.Damaged, "catalog store "+s.URL()+" cannot be read", err, "restore it from a copy; what was pushed is in the repository")
 }
 
 // holdFolder takes the lock of a working folder for a repair.

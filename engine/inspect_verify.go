@@ -121,7 +121,7 @@ func repairable(list []CatalogFinding) int {
 // Verify examines the store. What it finds is in the report, not in the error.
 // It writes nothing.
 func (s CatalogStore) Verify(ctx context.Context) (*CatalogReport, error) {
-	return withView(ctx, s, func(view kv.View) (*CatalogReport, error) { return verifyView(ctx, s.url, view) })
+	return withView(ctx, s, func(view kv.View) (*CatalogReport, error) { return verifyView(ctx, s.URL(), view) })
 }
 
 // VerifyCatalog is CatalogStore.Verify for the ledger of an open working folder.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -63,36 +62,33 @@ type catalogUser interface {
 // through its daemon; the ledger of any other is read where it lies, without
 // opening the folder, so that nothing in it is mended or written.
 func (k *call) findCatalog(ctx context.Context, o catalogOptions) (catalogUser, error) {
-	var p *place
-	var err error
-	switch path, isPath := localStore(o.URL); {
-	case o.URL == "":
-		p, err = k.find()
-	case !isPath:
-		return &storeCatalog{engine.StoreAt(o.URL)}, nil
-	default:
-		if path, err = k.absolute(path); err != nil {
+	if o.URL == "" {
+		p, err := k.find()
+		if err != nil {
 			return nil, err
 		}
-		if st, statErr := os.Stat(path); statErr != nil || !st.IsDir() {
-			return &storeCatalog{engine.StoreAt(path)}, nil
-		}
-		p, err = k.findFrom(path)
+		return k.catalogAt(ctx, p, o.Branch)
 	}
+	path, err := engine.StoreFile(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	return k.catalogAt(ctx, p, o.Branch)
-}
-
-// localStore is the path in a store's URL; false for one of another kind.
-func localStore(url string) (string, bool) {
-	for _, scheme := range []string{"sqlite:", "file:"} {
-		if path, ok := strings.CutPrefix(url, scheme); ok {
-			return strings.TrimPrefix(path, "//"), true
+	url := o.URL
+	if path != "" {
+		if path, err = k.absolute(path); err != nil {
+			return nil, err
 		}
+		if st, err := os.Stat(path); err == nil && st.IsDir() {
+			p, err := k.findFrom(path)
+			if err != nil {
+				return nil, err
+			}
+			return k.catalogAt(ctx, p, o.Branch)
+		}
+		url = "sqlite:" + path // the path may hold a colon
 	}
-	return url, !strings.HasPrefix(url, "slatedb:") && !strings.Contains(url, "://")
+	s, err := engine.StoreAt(url)
+	return &storeCatalog{s}, err
 }
 
 func (k *call) catalogAt(ctx context.Context, p *place, branch string) (catalogUser, error) {
