@@ -14,6 +14,7 @@ import (
 // interface.
 type RepairReport struct {
 	Storage string          `json:"storage"`
+	Kind    string          `json:"kind"` // "tarn" or "rocklake"
 	Applied bool            `json:"applied"`
 	Repairs []CounterRepair `json:"repairs"`
 	// Left is what verify catalog finds and repair does not mend.
@@ -35,6 +36,8 @@ func (r *RepairReport) Text() string {
 	switch {
 	case len(r.Repairs)+len(r.Left) == 0:
 		fmt.Fprintf(&b, "%s needs no repair\n", r.Storage)
+	case len(r.Left) > 0 && r.Kind == rockLakeKind:
+		fmt.Fprintf(&b, "%s has %s, and can be read, not written: repair it with RockLake\n", r.Storage, plural(len(r.Left), "error"))
 	case len(r.Left) > 0:
 		fmt.Fprintf(&b, "%s has %s that cannot be repaired: restore it from a copy, or check the branch out again\n", r.Storage, plural(len(r.Left), "error"))
 	case r.Applied:
@@ -135,7 +138,7 @@ func repaired(before, after *RepairReport) *RepairReport {
 	for _, c := range after.Repairs {
 		left = append(left, CatalogFinding{Code: catalog.CodeCounter, Category: catalog.Categories[catalog.CodeCounter], Key: c.Key, Message: "still to be set: " + c.text()})
 	}
-	return &RepairReport{Storage: before.Storage, Applied: true, Repairs: before.Repairs, Left: left}
+	return &RepairReport{Storage: before.Storage, Kind: before.Kind, Applied: true, Repairs: before.Repairs, Left: left}
 }
 
 func planView(ctx context.Context, storage string, view kv.View) (*RepairReport, []catalog.Advance, error) {
@@ -143,7 +146,7 @@ func planView(ctx context.Context, storage string, view kv.View) (*RepairReport,
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &RepairReport{Storage: storage, Repairs: []CounterRepair{}, Left: []CatalogFinding{}}
+	r := &RepairReport{Storage: storage, Kind: found.Kind, Repairs: []CounterRepair{}, Left: []CatalogFinding{}}
 	var plan []catalog.Advance
 	if !x.RockLake && x.Err == nil {
 		plan = x.Plan()

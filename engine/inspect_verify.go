@@ -37,6 +37,9 @@ type CounterRepair struct {
 	Proposed uint64  `json:"proposed"`
 }
 
+// rockLakeKind is the kind of a catalog that is read and never written.
+const rockLakeKind = "rocklake"
+
 const advanceCounter = "advance_counter"
 
 func counterRepair(a catalog.Advance) CounterRepair {
@@ -88,7 +91,9 @@ func (r *CatalogReport) Text() string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s has %s in %d rows", r.Storage, plural(len(r.Errors), "error"), r.Summary.Rows)
-	if n := repairable(r.Errors); n == len(r.Errors) {
+	if r.Kind == rockLakeKind {
+		b.WriteString(": repair them with RockLake\n")
+	} else if n := repairable(r.Errors); n == len(r.Errors) {
 		b.WriteString(": tarn repair --dry-run shows how to mend them\n")
 	} else if n > 0 {
 		fmt.Fprintf(&b, ": tarn repair --dry-run shows how to mend %d of them\n", n)
@@ -150,7 +155,7 @@ func examineView(ctx context.Context, storage string, view kv.View) (*CatalogRep
 	}
 	r := &CatalogReport{Storage: storage, Kind: "tarn", Errors: []CatalogFinding{}, Warnings: []CatalogFinding{}}
 	if x.RockLake {
-		r.Kind = "rocklake"
+		r.Kind = rockLakeKind
 	}
 	if x.Latest >= 0 {
 		r.Snapshot = &x.Latest

@@ -211,7 +211,7 @@ func TestCatalogCommandsOnRockLake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := h.run(t, outcome.Difference, "repair", "--apply", "--catalog", store); !strings.Contains(out, "that cannot be repaired") {
+	if out, _ := h.run(t, outcome.Difference, "repair", "--apply", "--catalog", store); !strings.Contains(out, "can be read, not written: repair it with RockLake") {
 		t.Errorf("repair: %s", out)
 	}
 	after, err := os.ReadFile(store)

@@ -298,16 +298,46 @@ func TestRepairOfAnOpenLedger(t *testing.T) {
 	if _, err := l.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: "v", Snapshot: 22}); err != nil {
 		t.Fatal(err)
 	}
-	commitRaw(t, l.Store().(kv.Writer), func(b *kv.Batch) { b.Put(counters.FileID.Key(), []byte{0}) })
+	// A row that came past the ledger: what it keeps in memory is behind, too.
+	commitRaw(t, l.Store().(kv.Writer), func(b *kv.Batch) {
+		putRow(t, b, "data_file", catalog.Encode(catalog.Lookup("data_file"), catalog.DataFileRow{DataFileID: 47, TableID: 8, BeginSnapshot: 22, Path: "x", PathIsRelative: true, FileFormat: "parquet"}))
+	})
 	done, err := l.Repair(t.Context(), nil)
-	if err != nil || len(done) != 1 || done[0].Proposed != 10 {
+	if err != nil || len(done) != 1 || done[0].Proposed != 48 {
 		t.Fatalf("got %v, %v", done, err)
 	}
-	if n, err := l.Next(t.Context(), counters.FileID); n != 10 || err != nil {
+	if n, err := l.Next(t.Context(), counters.FileID); n != 48 || err != nil {
 		t.Errorf("next file id %d, %v", n, err)
 	}
 	lake.exec(t, "INSERT INTO ducklake_snapshot VALUES(23,'2026-12-01 00:00:00.000000+00',16,9,12)")
 	if _, err := l.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: "w", Snapshot: 23}); err != nil {
 		t.Errorf("commit after repair: %v", err)
+	}
+}
+
+// A commit between plan and repair is a conflict, and the repair writes
+// nothing: it may have brought ids that the plan does not know.
+func TestRepairMeetsACommit(t *testing.T) {
+	for name, between := range map[string]func(testing.TB, *kv.Batch){
+		"of the counter": func(_ testing.TB, b *kv.Batch) { b.Put(counters.FileID.Key(), keys.SealU64(keys.TagCounter, 500)) },
+		"of a snapshot": func(t testing.TB, b *kv.Batch) {
+			putRow(t, b, "snapshot", catalog.Row{int64(23), "2026-12-01 00:00:00.000000+00", int64(16), int64(9), int64(500)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &watched{Writer: filled(t)}
+			commitRaw(t, w.Writer, func(b *kv.Batch) { b.Put(counters.FileID.Key(), keys.SealU64(keys.TagCounter, 1)) })
+			var after map[string]string
+			w.before = func() {
+				commitRaw(t, w.Writer, func(b *kv.Batch) { between(t, b) })
+				after = dumpRaw(t, w.Writer)
+			}
+			if _, err := catalog.Repair(t.Context(), w); !errors.Is(err, kv.ErrConflict) {
+				t.Errorf("got %v", err)
+			}
+			if diff := cmp.Diff(after, dumpRaw(t, w.Writer)); diff != "" {
+				t.Errorf("something was written:\n%s", diff)
+			}
+		})
 	}
 }
