@@ -186,7 +186,12 @@ func (c *checker) done() *Examination {
 // begin finds out what the other pairs are judged by: whose catalog it is, and
 // which snapshots it answers for.
 func (c *checker) begin() {
-	c.RockLake = isRockLake(c.ctx, c.view)
+	rock, err := isRockLake(c.ctx, c.view)
+	c.RockLake = rock
+	if err != nil {
+		c.Err = err
+		c.add(CodeUnread, nil, "the format version cannot be read: %v", err)
+	}
 	b, err := ReadBounds(c.ctx, c.view)
 	c.base = b.Base
 	if err != nil && !errors.Is(err, keys.ErrValue) && !errors.Is(err, keys.ErrMalformed) { // those are found by their keys
@@ -197,20 +202,23 @@ func (c *checker) begin() {
 
 // isRockLake asks the envelope of the format version, or, when that is lost,
 // of the first row there is.
-func isRockLake(ctx context.Context, view kv.View) bool {
+func isRockLake(ctx context.Context, view kv.View) (bool, error) {
 	raw, err := view.Get(ctx, keys.System(keys.SuffixFormatVersion))
-	if err == nil && raw != nil {
+	if err != nil {
+		return false, err
+	}
+	if raw != nil {
 		_, rock, err := keys.Open(keys.TagSystem, raw)
-		return err == nil && rock
+		return err == nil && rock, nil
 	}
 	for p, err := range view.Scan(ctx, []byte{0x01}, []byte{0x1D}, false) {
 		if err != nil {
-			return false
+			return false, err
 		}
 		_, rock, err := keys.Open(p.Key[0], p.Value)
-		return err == nil && rock
+		return err == nil && rock, nil
 	}
-	return false
+	return false, nil
 }
 
 // checkNewer refuses a store whose format this program does not know. One that

@@ -90,10 +90,13 @@ func InspectKey(ctx context.Context, view kv.View, key []byte) (*KeyInfo, error)
 	case keyErr == nil:
 		info.Name = k.String()
 	case len(key) > 0 && byTag[key[0]] != nil:
-		if t = byTag[key[0]]; isRockLake(ctx, view) {
+		rock, err := isRockLake(ctx, view)
+		if err != nil {
+			return nil, fmt.Errorf("read format version: %w", err)
+		}
+		if rock {
+			t = byTag[key[0]]
 			info.Name = t.Name
-		} else {
-			t = nil
 		}
 	}
 	if raw == nil {
