@@ -66,6 +66,6 @@ func brief(err error) string {
 }
 
 var kinds = []error{
-	ErrNotExist, ErrExists, ErrConflict, ErrPermission, ErrTemporary, ErrFull,
-	ErrCorrupt, ErrReadOnly, ErrUnsafe, ErrBadKey, ErrUnsupported, ErrInjected,
+	ErrNotExist, ErrExists, ErrConflict, ErrNoBucket, ErrPermission, ErrTemporary, ErrFull,
+	ErrCorrupt, ErrReadOnly, ErrUnsafe, ErrBadKey, ErrBadURL, ErrUnsupported, ErrInjected,
 }

@@ -11,6 +11,9 @@ var (
 	ErrExists = errors.New("blobstore: object exists with other content")
 	// ErrConflict: PutIfMatch found another version than the one named.
 	ErrConflict = errors.New("blobstore: object has another version")
+	// ErrNoBucket: the bucket or container itself is missing: no key of it is
+	// absent in a way that could be relied on.
+	ErrNoBucket = errors.New("blobstore: bucket does not exist")
 	// ErrPermission: the store refuses this caller.
 	ErrPermission = errors.New("blobstore: permission denied")
 	// ErrTemporary: may go through when tried again; the outcome of a write is unknown.
@@ -29,6 +32,8 @@ var (
 var (
 	// ErrBadKey: no store can have an object of this key.
 	ErrBadKey = errors.New("blobstore: not a valid key")
+	// ErrBadURL: the URL's parts do not make a store, or do not fit it (a wrong region).
+	ErrBadURL = errors.New("blobstore: not a usable store URL")
 	// ErrUnsupported: the URL names a kind of store that this build cannot open.
 	ErrUnsupported = errors.New("blobstore: kind of store not supported")
 )

@@ -16,17 +16,30 @@ type Options struct {
 	ReadOnly bool
 	// Create makes a folder that is not there. ReadOnly wins.
 	Create bool
-	// Log gets each call at level debug; nil: no log.
+	// Log gets each call at level debug and each repetition at level warn;
+	// nil: no log.
 	Log *slog.Logger
+	// Metrics counts what is asked of the store; nil: nobody counts.
+	Metrics *Metrics
+	// Patience is how long a store over the network is waited for.
+	Patience Patience
+	// Faults, when not nil, wraps the driver below every other wrapper: for
+	// tests of what the wrappers make of its failures.
+	Faults func(Store) Store
 }
 
 // Open opens the store at rawURL:
 //
 //	/a/path, a/path, file:///a/path   a folder (Local); links in its path are resolved
 //	mem:, mem:NAME                    memory (Mem): a new one; one shared in this process by name
+//	s3://BUCKET/PREFIX?PARAMETERS     S3 and what speaks it (openS3 lists the parameters)
+//	gs://BUCKET/PREFIX                Google Cloud Storage (openGS)
+//	azblob://CONTAINER/PREFIX         Azure Blob Storage (openAzure)
 //
-// Any other scheme is ErrUnsupported. Errors show no more of a URL than its
-// scheme and host: user, password and query may be secrets.
+// Any other scheme is ErrUnsupported. Opening a store over the network asks it
+// nothing: what is wrong with it shows at the first call. Errors show no more
+// of a URL than its scheme, host and path: user, password and query may be
+// secrets.
 func Open(ctx context.Context, rawURL string, o *Options) (Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -34,11 +47,23 @@ func Open(ctx context.Context, rawURL string, o *Options) (Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s, err := openDriver(rawURL, o)
+	s, err := openDriver(ctx, rawURL, o)
 	if err != nil {
 		return nil, err
 	}
-	// Innermost first: the log shows what reached the driver.
+	// Innermost first. The log and the counts show what the caller asked for;
+	// repetitions and parts are below them.
+	if o.Faults != nil {
+		s = o.Faults(s)
+	}
+	_, network := As[networked](s)
+	if network {
+		s = Retrying(s, o.Patience, o.Log)
+		s = Parallel(s)
+	}
+	if o.Metrics != nil {
+		s = counted(s, o.Metrics, !network) // the transport counts the network's trips
+	}
 	if o.Log != nil {
 		s = Logging(s, o.Log)
 	}
@@ -48,7 +73,10 @@ func Open(ctx context.Context, rawURL string, o *Options) (Store, error) {
 	return s, nil
 }
 
-func openDriver(rawURL string, o *Options) (Store, error) {
+// networked is implemented by drivers whose calls go over a network.
+type networked interface{ networked() }
+
+func openDriver(ctx context.Context, rawURL string, o *Options) (Store, error) {
 	scheme, rest := splitScheme(rawURL)
 	switch scheme {
 	case "":
@@ -61,10 +89,32 @@ func openDriver(rawURL string, o *Options) (Store, error) {
 		return openFolder(dir, o)
 	case "mem":
 		return sharedMem(strings.TrimPrefix(rest, "//")), nil
-	case "s3", "gs", "azblob", "http", "https":
-		return nil, fmt.Errorf("%w: %s:// (this build opens folders and mem: only)", ErrUnsupported, scheme)
+	case "s3", "gs", "azblob":
+		return openCloud(ctx, rawURL, o)
 	}
 	return nil, fmt.Errorf("%w: there is no kind of store called %q", ErrUnsupported, scheme)
+}
+
+// openCloud opens a bucket.
+func openCloud(ctx context.Context, rawURL string, o *Options) (Store, error) {
+	u, err := parseCloudURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	transport := newTransport(o.Patience, o.Metrics)
+	var b *bucket
+	switch u.scheme {
+	case "s3":
+		b, err = openS3(ctx, u, transport)
+	case "gs":
+		b, err = openGS(ctx, u, transport)
+	case "azblob":
+		b, err = openAzure(ctx, u, transport)
+	}
+	if err != nil {
+		return nil, err // not b: a nil *bucket is no nil Store
+	}
+	return b, nil
 }
 
 // openFolder returns a Store that is nil, not a nil *Local, on error.

@@ -1,0 +1,227 @@
+package blobstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"time"
+
+	"gocloud.dev/blob"
+)
+
+// renewAge is the age from which an object that a create finds there is given
+// the present time. A garbage collection by age must spare what somebody has
+// just put; it never takes what is younger than a grace period, of which this
+// is a small part.
+var renewAge = time.Minute // a variable for tests alone
+
+// PutIfAbsent creates the object.
+func (s *bucket) PutIfAbsent(ctx context.Context, key string, b Body) (Version, error) {
+	v, err := s.create(ctx, key, b)
+	if err != nil {
+		return "", fmt.Errorf("create %s: %w", key, err)
+	}
+	return v, nil
+}
+
+func (s *bucket) create(ctx context.Context, key string, b Body) (Version, error) {
+	if err := asked(ctx, key); err != nil {
+		return "", err
+	}
+	if b.SHA256 == "" { // it goes before the content
+		h := sha256.New()
+		if err := b.copyTo(ctx, h); err != nil {
+			return "", err
+		}
+		b.SHA256 = hex.EncodeToString(h.Sum(nil))
+	}
+	if b.Size >= lookFirst {
+		if v, there, err := s.found(ctx, key, b); there || err != nil {
+			return v, err
+		}
+	}
+	for range createTries {
+		v, err := s.send(ctx, &upload{key: s.prefix + key, size: b.Size}, b)
+		if !errors.Is(err, errCondition) {
+			return v, err
+		}
+		// Somebody was first; perhaps we, with a try whose answer was lost.
+		if v, there, err := s.found(ctx, key, b); there || err != nil {
+			return v, err
+		}
+	}
+	return "", fmt.Errorf("%w: the object comes and goes", ErrTemporary)
+}
+
+// found compares an object that is there with the body.
+func (s *bucket) found(ctx context.Context, key string, b Body) (v Version, there bool, err error) {
+	info, err := s.head(ctx, key)
+	switch {
+	case errors.Is(err, ErrNotExist):
+		return "", false, nil
+	case err != nil:
+		return "", false, err
+	case info.Size != b.Size:
+		return "", true, ErrExists
+	case info.SHA256 == "": // put by another tool
+		r, read, err := s.part(ctx, key, 0, -1, "")
+		if err != nil {
+			return "", true, err
+		}
+		defer r.Close()
+		same, err := b.sameAs(ctx, r)
+		if err == nil && !same {
+			err = ErrExists
+		}
+		if err != nil {
+			return "", true, err
+		}
+		info.Version = read.Version
+	case info.SHA256 != b.SHA256:
+		return "", true, ErrExists
+	}
+	if time.Since(info.ModTime) < renewAge {
+		return info.Version, true, nil
+	}
+	err = s.p.renew(ctx, s.prefix+key, info)
+	if errors.Is(err, errAnotherWay) { // send it again over itself
+		v, err := s.send(ctx, &upload{key: s.prefix + key, have: info.Version, size: b.Size}, b)
+		if !errors.Is(err, errCondition) {
+			return v, true, err
+		}
+		return "", false, nil
+	}
+	switch err := s.translate(ctx, err); {
+	case errors.Is(err, ErrNotExist), errors.Is(err, errCondition):
+		return "", false, nil // deleted or replaced meanwhile: begin again
+	case err != nil:
+		return "", true, fmt.Errorf("renew its age: %w", err)
+	}
+	info, err = s.head(ctx, key) // some providers' versions change with it
+	return info.Version, true, err
+}
+
+// PutIfMatch replaces the object if its version is have.
+func (s *bucket) PutIfMatch(ctx context.Context, key string, have Version, data []byte) (Version, error) {
+	v, err := s.swap(ctx, key, have, data)
+	if err != nil {
+		return "", fmt.Errorf("swap %s: %w", key, err)
+	}
+	return v, nil
+}
+
+func (s *bucket) swap(ctx context.Context, key string, have Version, data []byte) (Version, error) {
+	if err := asked(ctx, key); err != nil {
+		return "", err
+	}
+	// An empty If-Match is answered by several servers as if there were none.
+	// Below, an empty version means "must not exist" and nothing else.
+	if have != "" && !s.p.possible(have) {
+		return "", ErrConflict
+	}
+	v, err := s.send(ctx, &upload{key: s.prefix + key, have: have, size: int64(len(data))}, BytesBody(data))
+	switch {
+	case errors.Is(err, errCondition):
+		return "", fmt.Errorf("%w (%w)", ErrConflict, err)
+	case have != "" && errors.Is(err, ErrNotExist): // S3 answers 404 where the object is gone
+		return "", ErrConflict
+	}
+	return v, err
+}
+
+// send uploads a body whose hash is known, on the upload's condition. Nothing
+// becomes visible unless size and hash of what was read are those announced.
+func (s *bucket) send(ctx context.Context, w *upload, b Body) (Version, error) {
+	part := max(partSize, (w.size+maxParts-1)/maxParts)
+	weight := min(2*w.size+64<<10, int64(uploadMemory))
+	if w.size >= manyParts {
+		weight = min(part*(parallelParts+1)+2*manyParts, uploadMemory)
+	}
+	if err := s.memory.Acquire(ctx, weight); err != nil {
+		return "", err
+	}
+	defer s.memory.Release(weight)
+
+	r, err := b.reader()
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	outer := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	src := &checkedReader{r: r, body: b, h: sha256.New(), abort: cancel}
+	ctx, before := s.p.writing(ctx, w)
+	err = s.b.Upload(ctx, w.key, src, &blob.WriterOptions{
+		BufferSize: int(part), MaxConcurrency: parallelParts,
+		ContentType: contentType, // else 512 bytes are held back to guess it
+		Metadata:    map[string]string{metaSHA: b.SHA256},
+		IfNotExist:  w.have == "",
+		BeforeWrite: before,
+	})
+	var v Version
+	if err == nil {
+		v, err = w.after()
+	}
+	switch {
+	case err == nil:
+	case outer.Err() != nil:
+		return "", fmt.Errorf("interrupted: %w", context.Cause(outer))
+	case src.err != nil: // the caller's own trouble, as it was
+		return "", src.err
+	default:
+		return "", s.translate(outer, err)
+	}
+	if v != "" {
+		return v, nil
+	}
+	// The library dropped the reply. What is there now is ours if its hash is.
+	a, err := s.b.Attributes(outer, w.key)
+	if err != nil {
+		return "", s.translate(outer, err)
+	}
+	info := s.p.attributes(a)
+	if a.Metadata[metaSHA] != b.SHA256 {
+		return "", fmt.Errorf("%w: replaced as soon as it was written", ErrConflict)
+	}
+	return info.Version, nil
+}
+
+// checkedReader is a body on its way. Before it says that it has ended it
+// makes sure that it was what was announced; when it was not it aborts the
+// upload, which some libraries would else complete with what they have.
+type checkedReader struct {
+	r     io.Reader
+	body  Body
+	h     hash.Hash
+	n     int64
+	abort func()
+	err   error
+}
+
+func (c *checkedReader) Read(p []byte) (int, error) {
+	if c.err != nil {
+		return 0, &sourceError{c.err}
+	}
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	c.h.Write(p[:n])
+	switch {
+	case c.n > c.body.Size:
+		c.err = c.body.verify(c.n, c.h)
+	case errors.Is(err, io.EOF):
+		if c.err = c.body.verify(c.n, c.h); c.err == nil {
+			return n, io.EOF
+		}
+	case err != nil:
+		c.err = err
+	default:
+		return n, nil
+	}
+	c.abort()
+	return 0, &sourceError{c.err}
+}
