@@ -27,6 +27,9 @@ func openAzure(ctx context.Context, u cloudURL, transport http.RoundTripper) (*b
 	if err := u.noMore("storage_account", "domain", "protocol", "cdn", "localemu"); err != nil {
 		return nil, err
 	}
+	if u.params.Get("storage_account") == "" && firstEnv("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGEBLOB_CONNECTIONSTRING") == "" {
+		return nil, &fault{kind: ErrBadURL, what: "no account for " + u.root() + ": add ?storage_account=NAME or set AZURE_STORAGE_ACCOUNT"}
+	}
 	opener := &azureblob.URLOpener{
 		ServiceURLOptions: *azureblob.NewDefaultServiceURLOptions(),
 		MakeClient: func(service azureblob.ServiceURL, name azureblob.ContainerName) (*container.Client, error) {

@@ -114,7 +114,7 @@ func (s *bucket) Close() error {
 }
 
 func (s *bucket) translate(ctx context.Context, err error) error {
-	return cloudError(ctx, err, s.p.find)
+	return cloudError(ctx, s.root, err, s.p.find)
 }
 
 // Get opens the whole object.

@@ -133,19 +133,55 @@ func (r reply) hint() string {
 	return ""
 }
 
-// err is the reply as an error of this package: a sentinel and one line.
-func (r reply) err() error {
-	kind := r.kind()
-	if kind == nil {
-		return fmt.Errorf("blobstore: the store answered %s", r)
-	}
-	return fmt.Errorf("%w (the store answered %s%s)", kind, r, r.hint())
+// fault is what a store over the network said or failed to say, in one line
+// for people, and what they can do about it.
+type fault struct {
+	kind     error // the sentinel that errors.Is finds; may be nil
+	what     string
+	hopeless bool // no repetition mends it within the time that anybody waits
 }
 
-// cloudError translates err, of a call with that context. find looks for the
-// provider's reply in it. What is returned shows no URL: a library puts
-// signatures into those it reports.
-func cloudError(ctx context.Context, err error, find func(error) (reply, bool)) error {
+func (f *fault) Error() string { return f.what }
+func (f *fault) Unwrap() error { return f.kind }
+
+// Next is one line what to do; package outcome asks for it.
+func (f *fault) Next() string { return nextSteps[f.kind] }
+
+var nextSteps = map[error]string{
+	ErrNoBucket:   "make the bucket with your provider's tools, or check its name and ?endpoint=",
+	ErrPermission: "check the keys in the environment, and what they may do with this bucket",
+	ErrTemporary:  "check the network and the store, then try again; tarn doctor URL asks it step by step",
+	ErrBadURL:     "the parameters of each kind of URL are in docs/semantics.md",
+}
+
+// lead starts the line of each kind.
+var lead = map[error]string{
+	ErrNotExist:   "the object does not exist",
+	ErrNoBucket:   "the bucket does not exist",
+	ErrPermission: "permission denied",
+	ErrTemporary:  "the store is out of order or overloaded",
+	ErrFull:       "the store is full",
+	ErrBadKey:     "the store cannot hold this name",
+	ErrBadURL:     "the URL does not fit the bucket",
+	ErrExists:     "an object is in the way of a folder, or the other way round",
+	errCondition:  "condition not met",
+	errRange:      "range past the end",
+}
+
+// err is the reply of the store at that URL as an error.
+func (r reply) err(at string) error {
+	kind := r.kind()
+	words, ok := lead[kind]
+	if !ok {
+		words = "the store refused the request"
+	}
+	return &fault{kind: kind, what: fmt.Sprintf("%s: %s answered %s%s", words, at, r, r.hint())}
+}
+
+// cloudError translates err, of a call of the store at that URL. find looks for
+// the provider's reply in it. What is returned shows nothing of the request:
+// libraries put signatures into the addresses they report.
+func cloudError(ctx context.Context, at string, err error, find func(error) (reply, bool)) error {
 	if err == nil {
 		return nil
 	}
@@ -153,15 +189,15 @@ func cloudError(ctx context.Context, err error, find func(error) (reply, bool)) 
 		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}
 	if r, ok := find(err); ok && r.status >= 300 {
-		return r.err()
+		return r.err(at)
 	}
 	if known := ownError(err); known != nil {
 		return known
 	}
 	if why := networkTrouble(err); why != "" {
-		return &trouble{why: why, hopeless: hopeless(err)}
+		return &fault{kind: ErrTemporary, what: "cannot reach " + at + ": " + why, hopeless: hopeless(err)}
 	}
-	return fmt.Errorf("blobstore: the store's client says: %s", oneLine(withoutURL(err)))
+	return &fault{what: at + ": the store's client says: " + oneLine(withoutURL(err))}
 }
 
 // ownError finds an error of this package that went through a library.
@@ -219,15 +255,7 @@ func networkTrouble(err error) string {
 	return ""
 }
 
-// trouble is an ErrTemporary on the way to a store.
-type trouble struct {
-	why      string
-	hopeless bool // no repetition mends it within the time that anybody waits
-}
-
-func (t *trouble) Error() string        { return ErrTemporary.Error() + ": " + t.why }
-func (t *trouble) Is(target error) bool { return target == ErrTemporary }
-
+// hopeless tells the trouble that no repetition mends.
 func hopeless(err error) bool {
 	var dns *net.DNSError
 	var cert *tls.CertificateVerificationError

@@ -3,7 +3,6 @@ package blobstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"strconv"
@@ -42,7 +41,7 @@ func openGS(ctx context.Context, u cloudURL, transport http.RoundTripper) (*buck
 	} else if !anonymous {
 		creds, err := gcp.DefaultCredentials(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%w: no keys for %s: set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login", ErrPermission, u.root())
+			return nil, &fault{kind: ErrPermission, what: "no keys for " + u.root() + ": set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login"}
 		}
 		opts[0] = option.WithHTTPClient(&http.Client{Transport: &oauth2.Transport{Base: transport, Source: creds.TokenSource}})
 	}

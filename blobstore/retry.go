@@ -104,8 +104,8 @@ type settled struct{ err error }
 func (e *settled) Error() string { return e.err.Error() }
 
 func repeatable(ctx context.Context, err error) bool {
-	var t *trouble
-	return ctx.Err() == nil && errors.Is(err, ErrTemporary) && !(errors.As(err, &t) && t.hopeless)
+	var f *fault
+	return ctx.Err() == nil && errors.Is(err, ErrTemporary) && !(errors.As(err, &f) && f.hopeless)
 }
 
 // opened is what a read call returns.

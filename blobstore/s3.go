@@ -74,7 +74,7 @@ func openS3(ctx context.Context, u cloudURL, transport http.RoundTripper) (*buck
 		return nil, cloudSetup(ctx, u, err)
 	}
 	if cfg.Region == "" && endpoint == "" {
-		return nil, fmt.Errorf("%w: no region for %s: add ?region=NAME or set AWS_REGION", ErrBadURL, u.root())
+		return nil, &fault{kind: ErrBadURL, what: "no region for " + u.root() + ": add ?region=NAME or set AWS_REGION"}
 	}
 	if cfg.Region == "" {
 		cfg.Region = "us-east-1" // what servers without regions expect to be signed
@@ -137,7 +137,7 @@ func haveKeys(ctx context.Context, u cloudURL, c aws.CredentialsProvider) error 
 	ctx, cancel := context.WithTimeout(ctx, credentialTime)
 	defer cancel()
 	if _, err := c.Retrieve(ctx); err != nil && !aws.IsCredentialsProvider(c, aws.AnonymousCredentials{}) {
-		return fmt.Errorf("%w: no keys for %s: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE", ErrPermission, u.root())
+		return &fault{kind: ErrPermission, what: "no keys for " + u.root() + ": set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"}
 	}
 	return nil
 }

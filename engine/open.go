@@ -64,8 +64,11 @@ const maxTreeEntries = 200_000
 // storeError says in words why a store could not be opened. The URL itself is
 // not repeated: it may hold a password.
 func storeError(err error) error {
-	if errors.Is(err, blobstore.ErrUnsupported) {
-		return outcome.New(outcome.Usage, strings.TrimPrefix(err.Error(), "blobstore: "), "name a folder: remote stores are not there yet")
+	switch {
+	case errors.Is(err, blobstore.ErrUnsupported):
+		return outcome.New(outcome.Usage, strings.TrimPrefix(err.Error(), "blobstore: "), "a repository is in a folder, or at s3://, gs://, azblob://, https:// or http://")
+	case errors.Is(err, blobstore.ErrBadURL):
+		return outcome.New(outcome.Usage, strings.TrimPrefix(err.Error(), "blobstore: "), outcome.Next(err))
 	}
 	return err
 }
@@ -78,7 +81,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		var err error
 		store, err = blobstore.Open(ctx, o.URL, &blobstore.Options{ReadOnly: o.ReadOnly, Log: o.Log})
 		if errors.Is(err, blobstore.ErrNotExist) {
-			return nil, outcome.New(outcome.NotFound, "no such repository: "+o.URL, "check the path; to make one: tarn init "+o.URL)
+			clean := blobstore.CleanURL(o.URL)
+			return nil, outcome.New(outcome.NotFound, "no such repository: "+clean, "check the path; to make one: tarn init "+clean)
 		}
 		if err != nil {
 			return nil, storeError(err)
@@ -123,8 +127,19 @@ func (e *Engine) Close() error {
 	return errors.Join(append(errs, e.store.Close())...)
 }
 
-// URL is the repository's root, without secrets.
+// URL is the repository's root, without secrets and without parameters: what
+// it is called.
 func (e *Engine) URL() string { return e.store.URL() }
+
+// Address is the URL that opens the repository again: with the parameters that
+// say how its store is reached, which are no secrets.
+func (e *Engine) Address() string {
+	_, query, has := strings.Cut(e.o.URL, "?")
+	if !has || !strings.Contains(e.store.URL(), "://") {
+		return e.store.URL()
+	}
+	return e.store.URL() + "?" + query
+}
 
 // Repository is the repository format underneath, for check and inspection.
 func (e *Engine) Repository() *repo.Repository { return e.repo }

@@ -113,7 +113,7 @@ func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutRes
 	if err := index.Write(p.indexPath()); err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(plainConfig{Format: 1, URL: e.URL(), Branch: branch})
+	b, err := json.Marshal(plainConfig{Format: 1, URL: e.Address(), Branch: branch})
 	if err != nil {
 		return nil, err
 	}

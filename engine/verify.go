@@ -45,10 +45,10 @@ func (r *VerifyResult) Text() string {
 func Verify(ctx context.Context, url string, o VerifyOptions) (*VerifyResult, error) {
 	store, err := blobstore.Open(ctx, url, &blobstore.Options{ReadOnly: true})
 	if errors.Is(err, blobstore.ErrNotExist) {
-		return nil, outcome.New(outcome.NotFound, "no such repository: "+url, "check the path")
+		return nil, outcome.New(outcome.NotFound, "no such repository: "+blobstore.CleanURL(url), "check the path")
 	}
 	if err != nil {
-		return nil, err
+		return nil, storeError(err)
 	}
 	defer store.Close()
 	r, err := repo.OpenUnchecked(ctx, store)

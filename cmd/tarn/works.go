@@ -114,7 +114,7 @@ func (d *daemon) pairOptions() mount.PairOptions {
 		Repo: mount.MountOptions{
 			Root:       fs.NewRoot(d.engine, fs.RootOptions{Common: d.common(), MountPoint: point, Links: links, WithWork: d.tree != nil && d.o.Work == ""}),
 			Dir:        d.o.Point,
-			FsName:     d.engine.URL(),
+			FsName:     d.engine.Address(), // commands open the repository by it
 			AllowOther: d.o.AllowOther,
 			Negative:   fs.Forever,
 			Extra:      d.o.Extra,

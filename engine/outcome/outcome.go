@@ -162,6 +162,8 @@ var sentinels = []struct {
 	{blobstore.ErrTemporary, Unreachable},
 	{blobstore.ErrFull, Full},
 	{blobstore.ErrNotExist, NotFound},
+	{blobstore.ErrNoBucket, NotFound},
+	{blobstore.ErrBadURL, Usage},
 	{blobstore.ErrReadOnly, Permission},
 	{blobstore.ErrUnsafe, Refused},
 	{blobstore.ErrUnsupported, Usage},
@@ -185,11 +187,16 @@ func Message(err error) string {
 	return err.Error()
 }
 
-// Next is the line that says what to do about err: its own, else the table's.
+// Next is the line that says what to do about err: its own, that of a cause
+// which knows it, such as a store's answer, else the table's.
 func Next(err error) string {
 	var e *Error
 	if errors.As(err, &e) && e.Next != "" {
 		return e.Next
+	}
+	var cause interface{ Next() string }
+	if errors.As(err, &cause) && cause.Next() != "" {
+		return cause.Next()
 	}
 	return Table[Of(err)].Hint
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/fault"
 	"github.com/tarnfs/tarn/engine/outcome"
 )
@@ -83,17 +84,14 @@ func Branches(repoDir string) ([]string, error) {
 }
 
 // cleanRoot makes one text of all spellings of a root: the real path of a
-// folder, a URL without trailing or doubled slashes, its query kept.
+// folder, a URL without trailing or doubled slashes and without parameters,
+// which say how a store is reached and not which it is.
 func cleanRoot(root string) (string, error) {
 	scheme, rest, isURL := strings.Cut(root, "://")
 	if isURL && scheme != "file" {
-		rest, query, hasQuery := strings.Cut(rest, "?")
+		_, rest, _ = strings.Cut(blobstore.CleanURL(root), "://")
 		host, p, _ := strings.Cut(rest, "/")
-		clean := strings.ToLower(scheme) + "://" + host + strings.TrimSuffix(path.Clean("/"+p), "/")
-		if hasQuery {
-			clean += "?" + query
-		}
-		return clean, nil
+		return strings.ToLower(scheme) + "://" + host + strings.TrimSuffix(path.Clean("/"+p), "/"), nil
 	}
 	if isURL {
 		root = rest

@@ -55,8 +55,8 @@ func TestRepoDir(t *testing.T) {
 	}
 	same := [][]string{
 		{root, root + "/", filepath.Join(home, "link"), home + "//x/../r", "file://" + root},
-		{"s3://b/p", "s3://b/p/", "S3://b//p"},
-		{"s3://b/p?region=x"},
+		{"s3://b/p", "s3://b/p/", "S3://b//p", "s3://b/p?region=x", "s3://b/p/?endpoint=http://localhost:9000&region=y"},
+		{"https://h/p", "https://user:word@h/p/"},
 		{"s3://b/q"},
 		{"/no/such/place", "/no/such/../such/place/"},
 	}
