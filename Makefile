@@ -23,7 +23,8 @@ fail = { echo "make $@: $(1)" >&2; exit 1; }
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 14
 
-demo: setup build ## build, and show the walk-through of the README in a temporary folder
+demo: build ## build, and show the walk-through of the README in a temporary folder
+	@integration/setup/setup.sh clients
 	integration/setup/demo.sh
 
 build: ## build bin/tarn (as root, installs the compilers it lacks)
@@ -35,7 +36,7 @@ install: build ## put tarn on the PATH (PREFIX=/usr/local as root, else ~/.local
 	install -m 755 bin/tarn '$(DESTDIR)$(PREFIX)/bin/tarn'
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo 'put it on the PATH: export PATH="$(PREFIX)/bin:$$PATH"' ;; esac
 
-setup: ## install what tests and demo need: Debian packages (as root), Python clients
+setup: ## install what tests need: Debian packages (as root), Python clients, object stores
 	@integration/setup/setup.sh
 
 unit: ## unit tests: seconds (those that ask a real client are skipped before `make setup`)

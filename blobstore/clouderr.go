@@ -139,6 +139,7 @@ type fault struct {
 	kind     error // the sentinel that errors.Is finds; may be nil
 	what     string
 	hopeless bool // no repetition mends it within the time that anybody waits
+	shut     bool // nobody listens there: a server that is started again takes seconds
 }
 
 func (f *fault) Error() string { return f.what }
@@ -195,7 +196,7 @@ func cloudError(ctx context.Context, at string, err error, find func(error) (rep
 		return known
 	}
 	if why := networkTrouble(err); why != "" {
-		return &fault{kind: ErrTemporary, what: "cannot reach " + at + ": " + why, hopeless: hopeless(err)}
+		return &fault{kind: ErrTemporary, what: "cannot reach " + at + ": " + why, hopeless: hopeless(err), shut: errors.Is(err, syscall.ECONNREFUSED)}
 	}
 	return &fault{what: at + ": the store's client says: " + oneLine(withoutURL(err))}
 }

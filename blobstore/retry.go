@@ -47,6 +47,10 @@ const (
 	lastPause  = 5 * time.Second
 	maxTries   = 12
 
+	// shutBudget is the budget where connections are refused: nobody listens,
+	// and who named a wrong port should hear of it soon.
+	shutBudget = 3 * time.Second
+
 	// wholeObject is the size in bytes up to which an object is read before
 	// it is handed out, so that the whole read can be repeated.
 	wholeObject = 256 << 10
@@ -78,7 +82,11 @@ func again[T any](ctx context.Context, s *retrying, op Op, key string, call func
 		if failing.IsZero() {
 			failing = time.Now()
 		}
-		if !repeatable(ctx, err) || time.Since(failing) > s.budget {
+		budget := s.budget
+		if f := (*fault)(nil); errors.As(err, &f) && f.shut {
+			budget = min(budget, shutBudget)
+		}
+		if !repeatable(ctx, err) || time.Since(failing) > budget {
 			return none, backoff.Permanent(err)
 		}
 		return none, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -56,6 +58,15 @@ func openS3(ctx context.Context, u cloudURL, transport http.RoundTripper) (*buck
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range []string{"anonymous", "dualstack", "fips"} {
+		yes, err := u.takeBool(name, false)
+		if err != nil {
+			return nil, err
+		}
+		if yes {
+			u.params.Set(name, "true")
+		}
+	}
 	if endpoint != "" && u.params.Get("request_checksum_calculation") == "" && os.Getenv("AWS_REQUEST_CHECKSUM_CALCULATION") == "" {
 		// Over https the default sends aws-chunked bodies with a trailer, which
 		// many compatible servers refuse, and some store as they come.
@@ -69,7 +80,7 @@ func openS3(ctx context.Context, u cloudURL, transport http.RoundTripper) (*buck
 		"role_duration", "web_identity_token_file", "request_checksum_calculation", "response_checksum_validation"); err != nil {
 		return nil, err
 	}
-	cfg, err := gcaws.V2ConfigFromURLParams(ctx, u.params)
+	cfg, err := awsConfig(ctx, u.params)
 	if err != nil {
 		return nil, cloudSetup(ctx, u, err)
 	}
@@ -80,7 +91,6 @@ func openS3(ctx context.Context, u cloudURL, transport http.RoundTripper) (*buck
 		cfg.Region = "us-east-1" // what servers without regions expect to be signed
 	}
 	cfg.HTTPClient = &http.Client{Transport: transport}
-	cfg.Logger = logging.Nop{}
 	if err := haveKeys(ctx, u, cfg.Credentials); err != nil {
 		return nil, err
 	}
@@ -103,6 +113,53 @@ func openS3(ctx context.Context, u cloudURL, transport http.RoundTripper) (*buck
 	}
 	p := &s3Provider{client: client, bucket: u.bucket, checksums: cfg.RequestChecksumCalculation}
 	return newBucket(u, b, p, idle(transport)), nil
+}
+
+// awsConfig loads the set-up of AWS with the parameters of a URL. The SDK's own
+// log would go to stderr: it is nobody's to read.
+func awsConfig(ctx context.Context, q url.Values) (aws.Config, error) {
+	if q.Get("role") != "" { // asks the token service: gocloud knows how
+		cfg, err := gcaws.V2ConfigFromURLParams(ctx, q)
+		cfg.Logger = logging.Nop{}
+		return cfg, err
+	}
+	o := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
+	for name := range q {
+		value := q.Get(name)
+		switch name {
+		case "region":
+			o = append(o, config.WithRegion(value))
+		case "profile":
+			o = append(o, config.WithSharedConfigProfile(value))
+		case "anonymous":
+			if value == "true" {
+				o = append(o, config.WithCredentialsProvider(aws.AnonymousCredentials{}))
+			}
+		case "dualstack":
+			if value == "true" {
+				o = append(o, config.WithUseDualStackEndpoint(aws.DualStackEndpointStateEnabled))
+			}
+		case "fips":
+			if value == "true" {
+				o = append(o, config.WithUseFIPSEndpoint(aws.FIPSEndpointStateEnabled))
+			}
+		case "request_checksum_calculation":
+			mode := aws.RequestChecksumCalculationWhenSupported
+			if value == "when_required" {
+				mode = aws.RequestChecksumCalculationWhenRequired
+			}
+			o = append(o, config.WithRequestChecksumCalculation(mode))
+		case "response_checksum_validation":
+			mode := aws.ResponseChecksumValidationWhenSupported
+			if value == "when_required" {
+				mode = aws.ResponseChecksumValidationWhenRequired
+			}
+			o = append(o, config.WithResponseChecksumValidation(mode))
+		default:
+			return aws.Config{}, fmt.Errorf("%s needs role", name)
+		}
+	}
+	return config.LoadDefaultConfig(ctx, o...)
 }
 
 // serverSide is the encryption that a URL asks for.

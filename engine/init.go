@@ -33,7 +33,7 @@ func Init(ctx context.Context, url string, o InitOptions) (*InitResult, error) {
 	}
 	defer store.Close()
 	if err := blobstore.Probe(ctx, store); err != nil {
-		return nil, err
+		return nil, unsafe(err)
 	}
 	r, err := repo.Init(ctx, store, repo.InitOptions{Branch: o.Branch})
 	if err != nil {

@@ -68,7 +68,7 @@ func storeError(err error) error {
 	case errors.Is(err, blobstore.ErrUnsupported):
 		return outcome.New(outcome.Usage, strings.TrimPrefix(err.Error(), "blobstore: "), "a repository is in a folder, or at s3://, gs://, azblob://, https:// or http://")
 	case errors.Is(err, blobstore.ErrBadURL):
-		return outcome.New(outcome.Usage, strings.TrimPrefix(err.Error(), "blobstore: "), outcome.Next(err))
+		return outcome.New(outcome.Usage, strings.TrimPrefix(err.Error(), "blobstore: "), "the parameters of each kind of URL are in docs/semantics.md")
 	}
 	return err
 }

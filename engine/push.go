@@ -42,6 +42,9 @@ func (w *Work) push(ctx context.Context, o PushOptions) (*PushResult, error) {
 		return r, nil
 	}
 	fault.Point("push.begun")
+	if err := w.e.ensureSafe(ctx); err != nil {
+		return nil, err
+	}
 	for _, entry := range unpushed {
 		if err := w.pushOne(ctx, entry, o, r); err != nil {
 			return nil, fmt.Errorf("push %s: %w", repo.ID(entry.ID).Short(), err)

@@ -53,7 +53,7 @@ func newApp(h *host) *cli.App {
 			&cli.BoolFlag{Name: "version", Usage: "print the version", DisableDefaultText: true}),
 		Commands: []*cli.Command{
 			initCommand(h), mountCommand(h), umountCommand(h),
-			checkoutCommand(h), statusCommand(h), diffCommand(h), commitCommand(h), pushCommand(h), resetCommand(h),
+			doctorCommand(h), checkoutCommand(h), statusCommand(h), diffCommand(h), commitCommand(h), pushCommand(h), resetCommand(h),
 			restoreCommand(h), revertCommand(h),
 			logCommand(h), showCommand(h), branchCommand(h), tagCommand(h), attachCommand(h), sqlCommand(h), exportCommand(h), verifyCommand(h), inspectCommand(h), repairCommand(h),
 			configCommand(h), completionCommand(h), versionCommand(h), workerCommand(h),

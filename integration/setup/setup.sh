@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what the tests and the demo need beside Go, Python 3 and a C
-# compiler: Debian packages (as root; else it prints the one line to run) and a
-# Python environment with pinned clients. Quick when everything is there. With
-# the argument "compiler" it sees only to what a build needs.
+# compiler: Debian packages (as root; else it prints the one line to run), a
+# Python environment with pinned clients, and the object stores that tests talk
+# to. Quick when everything is there. With the argument "compiler" it sees only
+# to what a build needs; with "clients", also to what the demo needs.
 #
-# The environment is kept outside the tree, so that every clone shares it;
-# .venv is a link to it.
+# Environment and stores are kept outside the tree, so that every clone shares
+# them; .venv is a link to the environment.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -95,3 +96,47 @@ if [ "$(readlink "$tree/.venv" 2>/dev/null || true)" != "$venv" ]; then
   [ ! -e "$tree/.venv" ] || [ -L "$tree/.venv" ] || die "$tree/.venv is not a link: move it away"
   ln -sfn "$venv" "$tree/.venv"
 fi
+
+[ "${1:-all}" != clients ] || exit 0
+
+# --- Object stores ---------------------------------------------------------
+
+# What is there in the right version is left alone. The two kinds go side by
+# side: one compiles, the other loads.
+servers="$cache/servers"
+mkdir -p "$servers/bin" "$servers/node"
+
+go_servers() {
+  local spec name version
+  for spec in github.com/versity/versitygw/cmd/versitygw@v1.8.0 github.com/fsouza/fake-gcs-server@v1.56.1; do
+    name=$(basename "${spec%@*}") version=${spec#*@}
+    go version -m "$servers/bin/$name" 2>/dev/null | grep -qE "^[[:space:]]mod.*[[:space:]]$version([[:space:]]|$)" && continue
+    say "setup: installing $name $version"
+    (cd / && GOFLAGS= GOBIN="$servers/bin" nice go install "$spec") >&2 || return 1
+  done
+}
+
+has_node() { # has_node PACKAGE VERSION COMMAND
+  [ -x "$servers/node/node_modules/.bin/$3" ] && grep -q "\"version\": \"$2\"" "$servers/node/node_modules/$1/package.json" 2>/dev/null
+}
+
+node_servers() {
+  has_node azurite 3.35.0 azurite-blob && has_node s3rver 3.7.1 s3rver && return 0
+  if ! command -v npm >/dev/null; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+      say "setup: apt-get install npm"
+      export DEBIAN_FRONTEND=noninteractive
+      { apt-get update -qq && apt-get install -y -qq --no-install-recommends npm; } >&2 || return 1
+    else
+      say "setup: npm is missing: tests with azurite and s3rver will be skipped (Debian: sudo apt-get install -y npm)"
+      return 0
+    fi
+  fi
+  say "setup: installing azurite 3.35.0 and s3rver 3.7.1"
+  npm install --prefix "$servers/node" --no-audit --no-fund --loglevel=error azurite@3.35.0 s3rver@3.7.1 >&2
+}
+
+node_servers &
+node=$!
+go_servers || { wait "$node" || true; die "an object store could not be installed"; }
+wait "$node" || die "an object store could not be installed"
