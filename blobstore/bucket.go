@@ -295,7 +295,9 @@ func (s *bucket) all(ctx context.Context, prefix string) ([]Info, error) {
 	sorted := true
 	for {
 		o, err := objects.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		// Not errors.Is: a connection that broke off is an EOF too, inside the
+		// library's error, and must not end a list as if that were all.
+		if err == io.EOF {
 			break
 		}
 		if err != nil {

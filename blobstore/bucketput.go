@@ -87,22 +87,30 @@ func (s *bucket) found(ctx context.Context, key string, b Body) (v Version, ther
 	if time.Since(info.ModTime) < renewAge {
 		return info.Version, true, nil
 	}
-	err = s.p.renew(ctx, s.prefix+key, info)
-	if errors.Is(err, errAnotherWay) { // send it again over itself
-		v, err := s.send(ctx, &upload{key: s.prefix + key, have: info.Version, size: b.Size}, b)
-		if !errors.Is(err, errCondition) {
-			return v, true, err
-		}
-		return "", false, nil
-	}
-	switch err := s.translate(ctx, err); {
+	v, err = s.renew(ctx, key, info, b)
+	switch {
 	case errors.Is(err, ErrNotExist), errors.Is(err, errCondition):
 		return "", false, nil // deleted or replaced meanwhile: begin again
 	case err != nil:
 		return "", true, fmt.Errorf("renew its age: %w", err)
 	}
-	info, err = s.head(ctx, key) // some providers' versions change with it
-	return info.Version, true, err
+	return v, true, nil
+}
+
+// renew gives an object the present time and returns its version, which may be
+// another one then.
+func (s *bucket) renew(ctx context.Context, key string, old Info, b Body) (Version, error) {
+	err := s.p.renew(ctx, s.prefix+key, old)
+	if err == nil {
+		info, err := s.head(ctx, key)
+		if err != nil || info.ModTime.After(old.ModTime) {
+			return info.Version, err
+		}
+		old = info // some servers copy an object onto itself without touching it
+	} else if !errors.Is(err, errAnotherWay) {
+		return "", s.translate(ctx, err)
+	}
+	return s.send(ctx, &upload{key: s.prefix + key, have: old.Version, size: b.Size}, b)
 }
 
 // PutIfMatch replaces the object if its version is have.

@@ -16,7 +16,7 @@ import (
 )
 
 // hasty gives up soon: a test waits for each time-out.
-var hasty = blobstore.Patience{Silence: 700 * time.Millisecond, Budget: 500 * time.Millisecond}
+var hasty = blobstore.Patience{Silence: 400 * time.Millisecond, Budget: 50 * time.Millisecond}
 
 // once tries each call a single time.
 var once = blobstore.Patience{Silence: 700 * time.Millisecond, Budget: -1}
@@ -103,7 +103,7 @@ func listError(t testing.TB, s blobstore.Store) error {
 // A store that recovers is not noticed.
 func TestCloudRecovers(t *testing.T) {
 	eachProxied(t, func(t *testing.T, s *servers.Server, p *servers.Proxy) {
-		store := fresh(t, s, &blobstore.Options{Patience: blobstore.Patience{Silence: time.Second, Budget: 20 * time.Second}})
+		store := fresh(t, s, &blobstore.Options{Patience: blobstore.Patience{Silence: 600 * time.Millisecond, Budget: 20 * time.Second}})
 		defer store.Close()
 		big := pattern(5 << 20)
 		for name, fault := range map[string]servers.Fault{
@@ -111,8 +111,11 @@ func TestCloudRecovers(t *testing.T) {
 			"dropped": {Drop: true}, "half": {Half: true}, "slow": {Slow: 200 * time.Millisecond}, "hangs": {Hang: true},
 			"applied, 500": {Status: 500, After: true}, "applied, dropped": {Drop: true, After: true},
 		} {
+			if s.Name != "versitygw" && name != "503" && name != "half" && name != "dropped" && name != "applied, dropped" {
+				continue // one server in full: each pause is waited for
+			}
 			t.Run(name, func(t *testing.T) {
-				key := "k/" + name
+				key := "k/" + name + "/small"
 				p.Inject(fault, 1, nil)
 				v := blobtest.Create(t, store, key, "one")
 				met := p.Met()
@@ -128,11 +131,11 @@ func TestCloudRecovers(t *testing.T) {
 				}
 				met += p.Met()
 				p.Inject(fault, 1, nil)
-				if err := second(store.PutIfAbsent(t.Context(), key+"/big", blobstore.BytesBody(big))); err != nil {
+				if err := second(store.PutIfAbsent(t.Context(), key+"-big", blobstore.BytesBody(big))); err != nil {
 					t.Errorf("create: %v", err)
 				}
 				p.Inject(fault, 2, func(r *http.Request) bool { return r.Method == http.MethodGet })
-				if data, _ := blobtest.Read(t, store, key+"/big"); !bytes.Equal(data, big) {
+				if data, _ := blobtest.Read(t, store, key+"-big"); !bytes.Equal(data, big) {
 					t.Errorf("read %d other bytes", len(data))
 				}
 				met += p.Met()

@@ -35,11 +35,12 @@ func s3Special(r rune) bool    { return r < ' ' }
 func gsSpecial(r rune) bool    { return r == '\n' || r == '\r' }
 func azureSpecial(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`"#%?\`, r) }
 
-// pathEscape escapes each segment of a path.
+// pathEscape escapes each segment of a path, and the plus, which some servers
+// read as a space.
 func pathEscape(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
-		segments[i] = url.PathEscape(s)
+		segments[i] = strings.ReplaceAll(url.PathEscape(s), "+", "%2B")
 	}
 	return strings.Join(segments, "/")
 }

@@ -1,6 +1,9 @@
 package blobstore
 
-import "os"
+import (
+	"os"
+	"testing"
+)
 
 // LackAll makes l take every fallback, as on an old kernel and a plain file
 // system.
@@ -17,3 +20,16 @@ func Classify(err error) error { return classify(err) }
 
 // OnSync calls see before each fsync of l.
 func OnSync(l *Local, see func(*os.File)) { l.onSync = see }
+
+// RenewAtOnce makes creates give every object they find the present time.
+func RenewAtOnce(t testing.TB) {
+	was := renewAge
+	renewAge = 0
+	t.Cleanup(func() { renewAge = was })
+}
+
+// Held is how many parts readers of s hold in memory.
+func Held(s Store) int {
+	p, _ := As[*parallelStore](s)
+	return len(p.held)
+}

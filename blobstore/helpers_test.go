@@ -2,6 +2,8 @@ package blobstore_test
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"testing"
@@ -98,4 +100,15 @@ func asNobody(t testing.TB, f func()) {
 	if err := <-done; err != nil {
 		missing(t, "the right to act as another user: %v", err)
 	}
+}
+
+// newServer answers on a free port until the test ends.
+func newServer(t testing.TB, h http.Handler) string {
+	t.Helper()
+	srv := httptest.NewServer(h)
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return srv.URL
 }
