@@ -36,6 +36,14 @@ func TestTranscript(t *testing.T) {
 	venv(t)
 	sb := newSandbox(t)
 	needFUSE(t)
+	playTranscript(t, sb, sb.repo, sb.repo)
+	sb.umount()
+}
+
+// playTranscript runs the README's commands on the repository at that URL,
+// which commands show as shown.
+func playTranscript(t *testing.T, sb *sandbox, url, shown string) {
+	t.Helper()
 	sb.keep(sb.mnt)
 	sb.write(filepath.Join(sb.home, "towns.csv"), townsCSV)
 	sb.write(filepath.Join(sb.home, "more.csv"), moreCSV())
@@ -51,8 +59,8 @@ func TestTranscript(t *testing.T) {
 	_, rest, _ = strings.Cut(rest, "-->")
 	block, _, _ := strings.Cut(rest, "<!-- end of transcript -->")
 
-	toReal := strings.NewReplacer("/data/towns.lake", sb.repo, "/mnt/towns", sb.mnt, "~/", sb.home+"/")
-	toShown := strings.NewReplacer(sb.repo, "/data/towns.lake", sb.mnt, "/mnt/towns")
+	toReal := strings.NewReplacer("/data/towns.lake", "'"+url+"'", "/mnt/towns", sb.mnt, "~/", sb.home+"/")
+	toShown := strings.NewReplacer(shown, "/data/towns.lake", sb.mnt, "/mnt/towns")
 	var want, got []string
 	cwd := sb.dir
 	for _, line := range strings.Split(strings.Trim(block, "\n"), "\n") {
@@ -77,5 +85,4 @@ func TestTranscript(t *testing.T) {
 	if d := cmp.Diff(mask(want), mask(got)); d != "" {
 		t.Errorf("transcript (-README +run):\n%s%s", d, sb.daemonLog())
 	}
-	sb.umount()
 }
