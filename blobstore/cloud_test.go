@@ -48,9 +48,11 @@ func TestCloudConformance(t *testing.T) {
 }
 
 func TestCloudProcesses(t *testing.T) {
-	for _, start := range []func(testing.TB) *servers.Server{servers.Versitygw, servers.Azurite, servers.FakeGCS} {
-		s := start(t)
-		t.Run(s.Name, func(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) *servers.Server{
+		"versitygw": servers.Versitygw, "azurite": servers.Azurite, "fake-gcs-server": servers.FakeGCS,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
 			s.Setenv(t)
 			blobtest.RunProcesses(t, s.URL("processes"))
 		})

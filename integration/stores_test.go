@@ -20,10 +20,12 @@ func onStore(t testing.TB, s *servers.Server) *sandbox {
 // TestTranscriptOnStores runs the README's first two minutes on each store.
 func TestTranscriptOnStores(t *testing.T) {
 	venv(t)
-	for _, start := range []func(testing.TB) *servers.Server{servers.Versitygw, servers.Azurite, servers.FakeGCS} {
-		s := start(t)
-		t.Run(s.Name, func(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) *servers.Server{
+		"versitygw": servers.Versitygw, "azurite": servers.Azurite, "fake-gcs-server": servers.FakeGCS,
+	} {
+		t.Run(name, func(t *testing.T) {
 			needFUSE(t)
+			s := start(t)
 			sb := onStore(t, s)
 			url := s.URL("towns.lake")
 			playTranscript(t, sb, url, blobstore.CleanURL(url))
