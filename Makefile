@@ -91,6 +91,7 @@ mutants: ## build each hand-made fault and see the test that names it fail
 	[ -n "$$found" ] || $(call fail,there are no hand-made faults yet)
 
 bench: setup ## measure with real mounts and clients; results go to stdout
+	@integration/setup/setup.sh bench
 	@grep -rqE '^func Benchmark' --include='*_test.go' integration || $(call fail,there are no benchmarks in integration/ yet)
 	$(VENV) $(GO) test -run '^$$' -bench . -timeout 60m ./integration/...
 	$(GO) test -run '^$$' -bench Ledger -benchtime 1x -timeout 60m ./engine/catalog/catalogtest

@@ -109,12 +109,16 @@ func TestCloudParallel(t *testing.T) {
 				return
 			}
 			defer r.Close()
-			if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, content) {
-				t.Errorf("read %d bytes, %v", len(got), err)
+			var got bytes.Buffer
+			if _, err := io.Copy(&got, r); err != nil || !bytes.Equal(got.Bytes(), content) {
+				t.Errorf("read %d bytes, %v", got.Len(), err)
 			}
 		})
 	}
 	wg.Wait()
+	if n := blobstore.Held(store); n != 0 {
+		t.Errorf("%d parts are held by nobody", n)
+	}
 	// A range of another version is noticed.
 	r, info, err := store.Get(t.Context(), "big")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // Parallel reads large objects of s in several ranges at a time: one
@@ -94,11 +95,41 @@ func (d *download) fetch(off, n int64) ([]byte, error) {
 		return nil, err
 	}
 	defer r.Close()
-	data := make([]byte, n)
+	data := buffers.Get().(*[partSize]byte)[:n]
 	if _, err := io.ReadFull(r, data); err != nil {
+		giveBack(data)
 		return nil, err
 	}
 	return data, nil
+}
+
+// buffers are used again: clearing new ones costs as much as filling them.
+var buffers = sync.Pool{New: func() any { return new([partSize]byte) }}
+
+func giveBack(data []byte) { buffers.Put((*[partSize]byte)(data[:partSize])) }
+
+// WriteTo hands whole ranges on, for io.Copy.
+func (d *download) WriteTo(w io.Writer) (int64, error) {
+	var total int64
+	for d.err == nil {
+		var n int64
+		var err error
+		if h, ok := d.current.(*heldPiece); ok {
+			n, err = h.WriteTo(w)
+		} else {
+			n, err = io.Copy(w, d.current)
+		}
+		total += n
+		if err != nil {
+			d.err = err
+			break
+		}
+		d.err = d.turn()
+	}
+	if errors.Is(d.err, io.EOF) {
+		return total, nil
+	}
+	return total, d.err
 }
 
 func (d *download) Read(p []byte) (int, error) {
@@ -150,7 +181,9 @@ func (d *download) Close() error {
 	d.cancel()
 	err := d.current.Close()
 	for _, ch := range d.ahead {
-		<-ch
+		if p := <-ch; p.err == nil {
+			giveBack(p.data)
+		}
 		<-d.s.held
 	}
 	d.ahead = nil
@@ -176,8 +209,15 @@ func (h *heldPiece) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+func (h *heldPiece) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(h.data[h.at:])
+	h.at += n
+	return int64(n), err
+}
+
 func (h *heldPiece) Close() error {
 	if h.free != nil {
+		giveBack(h.data)
 		h.free()
 	}
 	h.free, h.data, h.at = nil, nil, 0

@@ -140,3 +140,13 @@ node_servers &
 node=$!
 go_servers || { wait "$node" || true; die "an object store could not be installed"; }
 wait "$node" || die "an object store could not be installed"
+
+[ "${1:-all}" = bench ] || exit 0
+
+# --- What benchmarks are compared with -------------------------------------
+
+spec=github.com/rclone/rclone@v1.76.0
+if ! go version -m "$servers/bin/rclone" 2>/dev/null | grep -qE "^[[:space:]]mod.*[[:space:]]${spec#*@}([[:space:]]|$)"; then
+  say "setup: installing rclone ${spec#*@}"
+  (cd / && GOFLAGS= GOBIN="$servers/bin" nice go install "$spec") >&2
+fi
