@@ -23,7 +23,7 @@ func wantFenced(t testing.TB, w kv.Writer) {
 }
 
 func testFenceSameProcess(t *testing.T, d Driver) {
-	place := d.New(t)
+	place := d.newPlace(t)
 	old := openWriter(t, d, place)
 	put(t, old, "a", "1")
 	young := openWriter(t, d, place)
@@ -47,7 +47,7 @@ func testFenceSameProcess(t *testing.T, d Driver) {
 }
 
 func testFenceProcesses(t *testing.T, d Driver) {
-	place := d.New(t)
+	place := d.newPlace(t)
 	w := openWriter(t, d, place)
 	put(t, w, "a", "1")
 
@@ -69,7 +69,7 @@ func testFenceProcesses(t *testing.T, d Driver) {
 // testRace lets processes take the store from one another while they commit:
 // every number must be done by exactly one of them.
 func testRace(t *testing.T, d Driver) {
-	place := d.New(t)
+	place := d.newPlace(t)
 	openWriter(t, d, place).Close()
 	const n = 4
 	var children []*child
@@ -106,8 +106,8 @@ func testRace(t *testing.T, d Driver) {
 // testKill kills a committing process again and again: what it said was
 // durable is there, and rows and counter agree.
 func testKill(t *testing.T, d Driver) {
-	place := d.New(t)
-	for round := range 10 {
+	place := d.newPlace(t)
+	for round := range 20 {
 		c := start(t, roleLoop, place)
 		if l := c.line(t); l != "open" {
 			t.Fatalf("round %d: %s", round, l)

@@ -14,8 +14,10 @@ import (
 
 // Driver is a store under test.
 type Driver struct {
-	// New gives a place where no store is yet.
+	// New gives a place where no store is yet; nil when In does.
 	New func(t testing.TB) string
+	// In gives a place in a folder; nil when a store is no files.
+	In func(dir string) string
 	// OpenWriter opens for writing, and makes the store when it is missing.
 	OpenWriter func(ctx context.Context, place string) (kv.Writer, error)
 	// OpenReader opens for reading.
@@ -23,6 +25,19 @@ type Driver struct {
 	// Folder is where the store's files are, to see that reading changes
 	// none; nil when there are no files to look at.
 	Folder func(place string) string
+	// Writes counts the requests so far that could have changed the store at
+	// place; nil when nothing counts them.
+	Writes func(place string) int
+	// Checksums: the store notices each bit that flips in its files.
+	Checksums bool
+}
+
+// newPlace is a place where no store is yet.
+func (d Driver) newPlace(t testing.TB) string {
+	if d.New != nil {
+		return d.New(t)
+	}
+	return d.In(t.TempDir())
 }
 
 // Main is for TestMain of the driver's tests: it plays the second process
@@ -55,7 +70,12 @@ func Run(t *testing.T, d Driver) {
 		{"fencing between processes", testFenceProcesses},
 		{"two processes race", testRace},
 		{"kill -9", testKill},
+		{"commits at once", testAtOnce},
+		{"opened again and again", testManyOpens},
+		{"disk full", testFull},
+		{"bit flips", testFlips},
 		{"reading writes nothing", testReadOnly},
+		{"reading sends no writes", testReadCounted},
 		{"reading what is not there", testReadMissing},
 		{"reading beside a live writer", testReadBeside},
 	} {

@@ -11,7 +11,7 @@ import (
 )
 
 func testGet(t *testing.T, d Driver) {
-	w := openWriter(t, d, d.New(t))
+	w := openWriter(t, d, d.newPlace(t))
 	put(t, w, "a", "1", "empty", "", "\x00", "zero", "z\x00z", "\x00\xff")
 	wantGet(t, w, "a", []byte("1"))
 	wantGet(t, w, "empty", []byte{})
@@ -24,7 +24,7 @@ func testGet(t *testing.T, d Driver) {
 }
 
 func testScan(t *testing.T, d Driver) {
-	w := openWriter(t, d, d.New(t))
+	w := openWriter(t, d, d.newPlace(t))
 	put(t, w, "b", "2", "a", "1", "c", "3", "b\x00", "2.0", "ba", "2.1", "\xfe", "fe", "\x01\xff", "1ff", "\x02", "2x")
 	order := []string{"\x01\xff=1ff", "\x02=2x", "a=1", "b=2", "b\x00=2.0", "ba=2.1", "c=3", "\xfe=fe"}
 	tests := []struct {
@@ -67,7 +67,7 @@ func testScan(t *testing.T, d Driver) {
 
 func testScanMany(t *testing.T, d Driver) {
 	const n = 3000 // more than any driver reads at once
-	w := openWriter(t, d, d.New(t))
+	w := openWriter(t, d, d.newPlace(t))
 	var b kv.Batch
 	for i := range n {
 		b.Put(fmt.Appendf(nil, "k%06d", i), fmt.Appendf(nil, "%d", i))
@@ -113,7 +113,7 @@ func testScanMany(t *testing.T, d Driver) {
 }
 
 func testNested(t *testing.T, d Driver) {
-	w := openWriter(t, d, d.New(t))
+	w := openWriter(t, d, d.newPlace(t))
 	put(t, w, "a1", "b1", "a2", "b2", "b1", "x", "b2", "y")
 	v, err := w.View(t.Context())
 	if err != nil {
@@ -145,7 +145,7 @@ func testNested(t *testing.T, d Driver) {
 }
 
 func testPinned(t *testing.T, d Driver) {
-	w := openWriter(t, d, d.New(t))
+	w := openWriter(t, d, d.newPlace(t))
 	put(t, w, "a", "1", "b", "1")
 	v, err := w.View(t.Context())
 	if err != nil {

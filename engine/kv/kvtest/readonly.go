@@ -52,6 +52,39 @@ func tree(t testing.TB, dir string, content bool) []string {
 	return lines
 }
 
+// testReadCounted counts the requests that could have changed the store while
+// it is opened and read, beside a writer and after it.
+func testReadCounted(t *testing.T, d Driver) {
+	if d.Writes == nil {
+		t.Skip("nothing counts requests")
+	}
+	place := d.newPlace(t)
+	read := func(want ...string) {
+		t.Helper()
+		before := d.Writes(place)
+		r := openReader(t, d, place)
+		wantAll(t, r, want...)
+		wantGet(t, r, "a", []byte("1"))
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := d.Writes(place) - before; n != 0 {
+			t.Errorf("reading sent %d requests that write", n)
+		}
+	}
+	w := openWriter(t, d, place)
+	put(t, w, "a", "1")
+	if d.Writes(place) == 0 {
+		t.Fatal("a commit was not counted: the test shows nothing")
+	}
+	read("a=1")
+	put(t, w, "b", "2")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	read("a=1", "b=2")
+}
+
 func testReadOnly(t *testing.T, d Driver) {
 	if d.Folder == nil {
 		t.Skip("no files to look at")
@@ -74,7 +107,7 @@ func testReadOnly(t *testing.T, d Driver) {
 	}
 	for name, prepare := range states {
 		t.Run(name, func(t *testing.T) {
-			place := d.New(t)
+			place := d.newPlace(t)
 			want := prepare(t, place)
 			dir := d.Folder(place)
 			read := func() {
@@ -156,7 +189,7 @@ func asNobody(t testing.TB, f func()) {
 }
 
 func testReadMissing(t *testing.T, d Driver) {
-	place := d.New(t)
+	place := d.newPlace(t)
 	_, err := d.OpenReader(t.Context(), place)
 	if !errors.Is(err, kv.ErrNotExist) || !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("got %v, want ErrNotExist", err)
@@ -177,7 +210,7 @@ func testReadMissing(t *testing.T, d Driver) {
 // testReadBeside reads in a second process while this one has the store open:
 // the reader sees every commit that has returned, changes no file and fences nobody.
 func testReadBeside(t *testing.T, d Driver) {
-	place := d.New(t)
+	place := d.newPlace(t)
 	w := openWriter(t, d, place)
 	for i := range 5 {
 		put(t, w, fmt.Sprintf("k%d", i), fmt.Sprint(i))

@@ -11,7 +11,7 @@ import (
 )
 
 func testCommit(t *testing.T, d Driver) {
-	w := openWriter(t, d, d.New(t))
+	w := openWriter(t, d, d.newPlace(t))
 	var empty kv.Batch
 	if err := w.Commit(t.Context(), &empty); err != nil {
 		t.Fatalf("empty batch: %v", err)
@@ -36,7 +36,7 @@ func testCommit(t *testing.T, d Driver) {
 }
 
 func testExpect(t *testing.T, d Driver) {
-	w := openWriter(t, d, d.New(t))
+	w := openWriter(t, d, d.newPlace(t))
 	put(t, w, "a", "1", "e", "")
 	tests := []struct {
 		name  string
@@ -81,7 +81,7 @@ func testExpect(t *testing.T, d Driver) {
 }
 
 func testSizes(t *testing.T, d Driver) {
-	w := openWriter(t, d, d.New(t))
+	w := openWriter(t, d, d.newPlace(t))
 	long := strings.Repeat("k", kv.MaxKey)
 	big := bytes.Repeat([]byte{0xa5, 0, 0xff}, 1<<20)
 	var b kv.Batch
@@ -112,7 +112,7 @@ func testSizes(t *testing.T, d Driver) {
 }
 
 func testCancelled(t *testing.T, d Driver) {
-	w := openWriter(t, d, d.New(t))
+	w := openWriter(t, d, d.newPlace(t))
 	put(t, w, "a", "1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -127,7 +127,7 @@ func testCancelled(t *testing.T, d Driver) {
 }
 
 func testReopen(t *testing.T, d Driver) {
-	place := d.New(t)
+	place := d.newPlace(t)
 	w := openWriter(t, d, place)
 	put(t, w, "a", "1")
 	if err := w.Close(); err != nil {
@@ -141,7 +141,7 @@ func testReopen(t *testing.T, d Driver) {
 }
 
 func testClosed(t *testing.T, d Driver) {
-	place := d.New(t)
+	place := d.newPlace(t)
 	w := openWriter(t, d, place)
 	put(t, w, "a", "1")
 	for range 2 {

@@ -12,7 +12,7 @@ import (
 
 var driver = kvtest.Driver{
 	// A name that a URI would misread, if the path were not escaped.
-	New: func(t testing.TB) string { return filepath.Join(t.TempDir(), "catalog ?#%41&mode=memory.db") },
+	In: func(dir string) string { return filepath.Join(dir, "catalog ?#%41&mode=memory.db") },
 	OpenWriter: func(ctx context.Context, place string) (kv.Writer, error) {
 		return sqlitekv.OpenWriter(ctx, place, &sqlitekv.Options{Owner: "kvtest"})
 	},
