@@ -2,14 +2,12 @@ package kvopen
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
 	"github.com/tarnfs/tarn/engine/kv/sqlitekv"
-	"github.com/tarnfs/tarn/engine/outcome"
 )
 
 // Options of OpenWriter and OpenReader. The zero value works.
@@ -52,7 +50,11 @@ func OpenWriter(ctx context.Context, place string, opts *Options) (Writer, error
 	if p.Slate != nil {
 		return openSlateWriter(ctx, p, opts)
 	}
-	return sqlitekv.OpenWriter(ctx, p.File, &sqlitekv.Options{Owner: opts.Owner, Admit: opts.Admit})
+	w, err := sqlitekv.OpenWriter(ctx, p.File, &sqlitekv.Options{Owner: opts.Owner, Admit: opts.Admit})
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // OpenReader opens the store at place for reading: nothing is written and
@@ -68,7 +70,11 @@ func OpenReader(ctx context.Context, place string, opts *Options) (kv.Store, err
 	if p.Slate != nil {
 		return openSlateReader(ctx, p, opts)
 	}
-	return sqlitekv.OpenReader(ctx, p.File)
+	r, err := sqlitekv.OpenReader(ctx, p.File)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // Holder is who is recorded as having the store open for writing, "" for
@@ -79,11 +85,4 @@ func Holder(ctx context.Context, store kv.Getter) (string, error) {
 		return "", fmt.Errorf("read the holder of the catalog store: %w", err)
 	}
 	return string(v), nil
-}
-
-// errNoSlate says which kind of error a build without SlateDB gives.
-var errNoSlate = errors.New("kvopen: built without SlateDB")
-
-func withoutSlate(p Place) error {
-	return outcome.Mark(outcome.Usage, fmt.Sprintf("%s needs a tarn that was built with SlateDB; this one was not", p), errNoSlate, "build one from the source with: make slatedb")
 }
