@@ -10,8 +10,8 @@
 // nonce and owner are written as keys too, as sqlitekv does, before OpenWriter
 // returns; they say by whom one was fenced.
 //
-// A commit is durable when Commit returns: it asks for a flush of its own,
-// which concurrent commits share, and nothing is flushed unasked. After a
+// A commit is durable when Commit returns. Concurrent ones are gathered and
+// share a flush, and nothing is flushed unasked. After a
 // commit whose outcome is unknown the handle refuses everything: only a new one
 // can tell.
 //

@@ -27,7 +27,7 @@ pub enum Code {
 }
 
 /// A failure. errno is what the operating system said, 0 when it said nothing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Fail {
     pub code: Code,
     pub errno: i32,

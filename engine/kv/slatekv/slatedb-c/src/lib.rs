@@ -6,6 +6,7 @@
 #![allow(clippy::missing_safety_doc)] // the header says it
 
 mod clock;
+mod commit;
 mod error;
 mod packed;
 mod probe;
@@ -148,10 +149,8 @@ pub unsafe extern "C" fn slate_writer_view(
 pub unsafe extern "C" fn slate_writer_close(w: *mut Writer, keep: i32) -> Outcome {
     let w = Box::from_raw(w);
     answer(|| {
-        let closed = w.close(keep != 0);
         let _in = runtime()?.enter(); // what it holds ends its tasks
-        drop(w);
-        closed
+        w.close(keep != 0)
     })
 }
 

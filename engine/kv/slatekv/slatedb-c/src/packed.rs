@@ -2,6 +2,8 @@
 //!
 //! An entry is: kind u8, key length u32 LE, value length u32 LE, key, value.
 
+use bytes::Bytes;
+
 use crate::error::{Fail, Res};
 
 /// The engine asserts on other lengths, so they are refused before it sees them.
@@ -17,37 +19,43 @@ pub const EXPECT: u8 = 2;
 /// The key must be absent.
 pub const EXPECT_ABSENT: u8 = 3;
 
-pub struct Entry<'a> {
+pub struct Entry {
     pub kind: u8,
-    pub key: &'a [u8],
-    pub value: &'a [u8],
+    pub key: Bytes,
+    pub value: Bytes,
+}
+
+impl Entry {
+    /// Whether it changes something, or only expects.
+    pub fn changes(&self) -> bool {
+        self.kind == PUT || self.kind == DELETE
+    }
 }
 
 const HEADER: usize = 9;
 
-/// Takes a buffer apart. The slices are parts of it.
-pub fn entries(mut b: &[u8]) -> Res<Vec<Entry<'_>>> {
+/// Takes a buffer apart. Keys and values are parts of it, not copies.
+pub fn entries(mut b: Bytes) -> Res<Vec<Entry>> {
     let mut all = Vec::new();
     while !b.is_empty() {
         let bad = || Fail::invalid("malformed batch");
         if b.len() < HEADER {
             return Err(bad());
         }
-        let len = |at: usize| u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]]) as usize;
-        let (kind, k, v) = (b[0], len(1), len(5));
-        let rest = &b[HEADER..];
-        if kind > EXPECT_ABSENT || k.checked_add(v).is_none_or(|n| n > rest.len()) {
+        let head = b.split_to(HEADER);
+        let len = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize;
+        let (kind, k, v) = (head[0], len(1), len(5));
+        if kind > EXPECT_ABSENT || k.checked_add(v).is_none_or(|n| n > b.len()) {
             return Err(bad());
         }
-        let changes = kind == PUT || kind == DELETE;
-        if changes && (k == 0 || k > MAX_KEY) {
+        let e = Entry { kind, key: b.split_to(k), value: b.split_to(v) };
+        if e.changes() && (k == 0 || k > MAX_KEY) {
             return Err(Fail::invalid(format!("key of {k} bytes: 1 to {MAX_KEY} are allowed")));
         }
         if v > MAX_VALUE {
             return Err(Fail::invalid(format!("value of {v} bytes: at most {MAX_VALUE} are allowed")));
         }
-        all.push(Entry { kind, key: &rest[..k], value: &rest[k..k + v] });
-        b = &rest[k + v..];
+        all.push(e);
     }
     Ok(all)
 }
@@ -76,17 +84,21 @@ mod tests {
         let mut b = entry(PUT, b"a", b"1");
         b.extend(entry(DELETE, b"b", b""));
         b.extend(entry(EXPECT_ABSENT, b"", b""));
-        let got = entries(&b).unwrap();
+        let got = entries(b.into()).unwrap();
         assert_eq!(got.len(), 3);
-        assert_eq!((got[0].kind, got[0].key, got[0].value), (PUT, &b"a"[..], &b"1"[..]));
-        assert_eq!((got[1].kind, got[1].key), (DELETE, &b"b"[..]));
+        assert_eq!((got[0].kind, &got[0].key[..], &got[0].value[..]), (PUT, &b"a"[..], &b"1"[..]));
+        assert_eq!((got[1].kind, &got[1].key[..]), (DELETE, &b"b"[..]));
     }
 
     #[test]
     fn bad_sizes_and_bytes_are_refused() {
         let whole = entry(PUT, b"key", b"value");
         for cut in 1..whole.len() {
-            assert_eq!(entries(&whole[..cut]).err().map(|e| e.code), Some(Code::Invalid), "cut at {cut}");
+            assert_eq!(
+                entries(Bytes::copy_from_slice(&whole[..cut])).err().map(|e| e.code),
+                Some(Code::Invalid),
+                "cut at {cut}"
+            );
         }
         for b in [
             entry(PUT, b"", b"v"),
@@ -95,8 +107,8 @@ mod tests {
             entry(4, b"k", b""),
             [&[PUT][..], &[0xff; 8]].concat(),
         ] {
-            assert_eq!(entries(&b).err().map(|e| e.code), Some(Code::Invalid));
+            assert_eq!(entries(b.into()).err().map(|e| e.code), Some(Code::Invalid));
         }
-        assert!(entries(&entry(PUT, &vec![0; MAX_KEY], b"")).is_ok());
+        assert!(entries(entry(PUT, &vec![0; MAX_KEY], b"").into()).is_ok());
     }
 }

@@ -4,48 +4,85 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::Value;
 use slatedb::admin::{Admin, AdminBuilder};
 use slatedb::config::{CloseOptions, DurabilityLevel, FlushOptions, FlushType, ReadOptions};
 use slatedb::object_store::path::Path;
 use slatedb::object_store::ObjectStore;
 use slatedb::{Db, WriteBatch};
-use tokio::sync::Mutex;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Code, Fail, Res};
-use crate::packed::{self, Entry};
 use crate::run::{cache, wait, within};
 use crate::view::View;
-use crate::{probe, settings, target, tidy};
+use crate::{commit, probe, settings, target, tidy};
 
 /// A commit that has no answer for so long is given up, its outcome unknown.
 /// The retries below end much earlier, unless the store only just drips.
-const COMMIT_LIMIT: Duration = Duration::from_secs(120);
+pub const COMMIT_LIMIT: Duration = Duration::from_secs(120);
 /// Closing waits for what is being flushed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(60);
-/// With so many WAL objects since the last table, closing writes a table: each
+/// With so many log objects since the last table, closing writes a table: each
 /// of them is a request when the database is opened again.
-const WAL_OBJECTS: u64 = 64;
+const LOG_OBJECTS: u64 = 64;
 
-/// Cache entries are told apart by handle: WAL objects are numbered, and two
+/// Cache entries are told apart by handle: log objects are numbered, and two
 /// databases may be made in one place one after the other.
-pub fn cache_id() -> u64 {
+fn cache_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-pub struct Writer {
+/// The database, as the task that commits has it too.
+pub struct Core {
     db: Db,
     admin: Admin,
-    place: (Path, Arc<dyn ObjectStore>),
-    long_lived: bool,
     epoch: u64,
     /// Log objects that opening the database now would replay, at most.
     log_objects: AtomicU64,
-    /// Held from the look at the expected values until the batch is in memory,
-    /// so that no other commit comes between; not while it becomes durable.
-    order: Mutex<()>,
+}
+
+impl Core {
+    /// The value that the next commit would find, durable or not yet.
+    pub async fn newest(&self, key: &[u8]) -> Res<Option<Bytes>> {
+        Ok(self.db.get(key).await?)
+    }
+
+    /// Writes a batch and waits until it is durable.
+    pub async fn write(&self, batch: WriteBatch) -> Res<()> {
+        let handle = self.db.write(batch).await.map_err(|e| {
+            let f = Fail::from(e);
+            match f.code {
+                Code::Closed | Code::Invalid => f, // refused at the door
+                _ => f.after_write(),
+            }
+        })?;
+        self.log_objects.fetch_add(1, Ordering::Relaxed);
+        // Not the flush interval: this asks for a flush now.
+        self.db.flush().await.map_err(|e| Fail::from(e).after_write())?;
+        handle.await_durable().await.map_err(|e| Fail::from(e).after_write())
+    }
+
+    /// Makes durable what is in memory, and sees that nobody else has opened.
+    pub async fn settle(&self) -> Res<()> {
+        self.db.flush().await?;
+        match self.admin.read_manifest(None).await? {
+            Some(m) if m.writer_epoch() == self.epoch => Ok(()),
+            Some(_) => Err(Fail::new(Code::Fenced, "a newer writer has opened the database")),
+            None => Err(Fail::new(Code::Fenced, "the database is gone")),
+        }
+    }
+}
+
+pub struct Writer {
+    core: Arc<Core>,
+    queue: commit::Queue,
+    task: JoinHandle<()>,
+    place: (Path, Arc<dyn ObjectStore>),
+    long_lived: bool,
 }
 
 impl Writer {
@@ -58,139 +95,76 @@ impl Writer {
             if let Some(name) = opts.get("probe").and_then(Value::as_str) {
                 probe::creates_once(store.as_ref(), &path, name).await?;
             }
-            let mut b =
-                Db::builder(path.clone(), store.clone()).with_settings(settings).with_db_cache(cache(), cache_id());
+            let mut b = Db::builder(path.clone(), store.clone());
+            b = b.with_settings(settings).with_db_cache(cache(), cache_id());
             if let Some(n) = opts.get("expected_epoch").and_then(Value::as_u64) {
                 b = b.with_expected_epoch(n);
             }
             let db = b.build().await?;
-            let m = db.manifest();
-            let epoch = m.writer_epoch();
-            let log_objects = AtomicU64::new(m.next_wal_sst_id().saturating_sub(m.replay_after_wal_id()));
             let admin = AdminBuilder::new(path.clone(), store.clone()).build();
-            let long_lived = settings::long_lived(opts);
-            Ok(Writer { db, admin, place: (path, store), long_lived, epoch, log_objects, order: Mutex::new(()) })
+            let m = db.manifest();
+            let log_objects = AtomicU64::new(m.next_wal_sst_id().saturating_sub(m.replay_after_wal_id()));
+            let core = Arc::new(Core { db, admin, epoch: m.writer_epoch(), log_objects });
+            let (queue, requests) = mpsc::unbounded_channel();
+            let task = tokio::spawn(commit::run(core.clone(), requests));
+            Ok(Writer { core, queue, task, place: (path, store), long_lived: settings::long_lived(opts) })
         })
     }
 
     /// Reads one key as of the last durable commit.
-    pub async fn get(&self, key: &[u8]) -> Res<Option<bytes::Bytes>> {
+    pub async fn get(&self, key: &[u8]) -> Res<Option<Bytes>> {
         let o = ReadOptions::default().with_durability_filter(DurabilityLevel::Remote);
-        Ok(self.db.get_with_options(key, &o).await?)
+        Ok(self.core.db.get_with_options(key, &o).await?)
     }
 
     /// Pins the database as of now. What other commits have in memory is
     /// waited for: a view must not show what may yet be lost.
     pub async fn view(&self) -> Res<View> {
-        let snap = self.db.snapshot()?;
-        if snap.seq() > self.db.status().durable_seq {
-            self.db.flush().await?;
+        let snap = self.core.db.snapshot()?;
+        if snap.seq() > self.core.db.status().durable_seq {
+            self.core.db.flush().await?;
         }
         Ok(View::Snapshot(snap))
     }
 
-    /// Whether a newer writer has opened, asked where everybody can see it.
-    async fn check_fence(&self) -> Res<()> {
-        match self.admin.read_manifest(None).await? {
-            Some(m) if m.writer_epoch() == self.epoch => Ok(()),
-            Some(_) => Err(Fail::new(Code::Fenced, "a newer writer has opened the database")),
-            None => Err(Fail::new(Code::Fenced, "the database is gone")),
-        }
-    }
-
     /// Applies a batch: all of it is durable when this returns Ok.
     pub fn commit(&self, batch: &[u8], cancel: Option<&CancellationToken>) -> Res<()> {
-        let entries = packed::entries(batch)?;
-        let (expected, changes): (Vec<_>, Vec<_>) = entries.into_iter().partition(|e| e.kind >= packed::EXPECT);
-        // Until the batch is handed over it can be cancelled.
-        let order = wait(cancel, async {
-            let order = self.order.lock().await;
-            for e in &expected {
-                if !self.holds(e).await? {
-                    // Fenced comes first: after it, nothing is worth a retry.
-                    self.check_fence().await?;
-                    return Err(Fail::new(Code::Conflict, hex(e.key)));
-                }
-            }
-            Ok(order)
-        })?;
-        if changes.is_empty() {
-            drop(order);
-            return wait(cancel, async {
-                self.check_fence().await?;
-                Ok(self.db.flush().await?) // what the expectations were read from
-            });
-        }
-        let mut b = WriteBatch::new();
-        for e in &changes {
-            match e.kind {
-                packed::DELETE => b.delete(e.key),
-                _ => b.put(e.key, e.value),
-            }
-        }
-        // From here on the answer is awaited, whoever gives up meanwhile.
-        wait(
-            None,
-            within(COMMIT_LIMIT, Code::Unknown, async {
-                let handle = self.db.write(b).await.map_err(|e| {
-                    let f = Fail::from(e);
-                    match f.code {
-                        Code::Closed | Code::Invalid => f, // refused at the door
-                        _ => f.after_write(),
-                    }
-                })?;
-                drop(order);
-                self.log_objects.fetch_add(1, Ordering::Relaxed);
-                // Not the flush interval: this asks for a flush now, which every
-                // concurrent commit shares.
-                self.db.flush().await.map_err(|e| Fail::from(e).after_write())?;
-                handle.await_durable().await.map_err(|e| Fail::from(e).after_write())
-            }),
-        )
-    }
-
-    async fn holds(&self, e: &Entry<'_>) -> Res<bool> {
-        if e.key.is_empty() {
-            return Ok(e.kind == packed::EXPECT_ABSENT);
-        }
-        let have = self.db.get(e.key).await?;
-        Ok(match have {
-            None => e.kind == packed::EXPECT_ABSENT,
-            Some(v) => e.kind == packed::EXPECT && v == e.value,
-        })
+        wait(None, commit::submit(&self.queue, batch, cancel))
     }
 
     /// Ends the handle. keep: nothing failed before, so what is in memory is
     /// known to be durable and may be put into a table; otherwise nothing more
     /// is written.
-    pub fn close(&self, keep: bool) -> Res<()> {
-        let tidied = if keep { wait(None, within(CLOSE_LIMIT, Code::Unavailable, self.tidy())) } else { Ok(()) };
-        let o = CloseOptions::default().with_flush_type(None);
-        let closed =
-            wait(None, within(CLOSE_LIMIT, Code::Unavailable, async { Ok(self.db.close_with_options(o).await?) }));
-        tidied.and(closed)
-    }
-
-    /// Leaves the store so that the next one opens quickly. By itself the
-    /// engine does this at no time, or at each close: for a command that
-    /// commits once, three requests more.
-    async fn tidy(&self) -> Res<()> {
-        if self.log_objects.load(Ordering::Relaxed) > WAL_OBJECTS {
-            self.db.flush_with_options(FlushOptions { flush_type: FlushType::MemTable }).await?;
-        }
-        if !self.long_lived {
-            let (path, store) = self.place.clone();
-            tidy::compact(path, store, &self.admin, self.epoch).await?;
-        }
-        Ok(())
+    pub fn close(self, keep: bool) -> Res<()> {
+        wait(None, async {
+            drop(self.queue);
+            let _ = self.task.await; // nobody is waiting for it any more
+            let core = self.core;
+            let tidied = match keep {
+                true => within(CLOSE_LIMIT, Code::Unavailable, tidy(&core, self.place, self.long_lived)).await,
+                false => Ok(()),
+            };
+            let o = CloseOptions::default().with_flush_type(None);
+            let closed =
+                within(CLOSE_LIMIT, Code::Unavailable, async { Ok(core.db.close_with_options(o).await?) }).await;
+            tidied.and(closed)
+        })
     }
 
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.core.epoch
     }
 }
 
-fn hex(key: &[u8]) -> String {
-    let shown: String = key.iter().take(64).map(|b| format!("{b:02x}")).collect();
-    format!("key {shown}")
+/// Leaves the store so that the next one opens quickly. By itself the engine
+/// does this never, or at each close: three requests more for a command that
+/// commits once.
+async fn tidy(core: &Core, (path, store): (Path, Arc<dyn ObjectStore>), long_lived: bool) -> Res<()> {
+    if core.log_objects.load(Ordering::Relaxed) > LOG_OBJECTS {
+        core.db.flush_with_options(FlushOptions { flush_type: FlushType::MemTable }).await?;
+    }
+    if !long_lived {
+        tidy::compact(path, store, &core.admin, core.epoch).await?;
+    }
+    Ok(())
 }
