@@ -154,6 +154,7 @@ var sentinels = []struct {
 	{kv.ErrCorrupt, Damaged},
 	{kv.ErrBusy, Busy},
 	{kv.ErrConflict, Busy},
+	{kv.ErrChanged, Busy},
 	{kv.ErrNotExist, NotFound},
 	{blobstore.ErrCorrupt, Damaged},
 	{blobstore.ErrConflict, Moved},

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the library that package slatekv links, into lib/libslatedb_c.a, and
-# prints its hash; a new one is tested. The result is kept outside the tree by the hash of all that
-# goes into it, so that a clean clone of the same sources compiles nothing.
+# prints its hash; a new one is tested. The result is kept outside the tree by
+# the hash of all that goes into it, so that a clean clone of the same sources
+# compiles nothing.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

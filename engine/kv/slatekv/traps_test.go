@@ -3,6 +3,7 @@
 package slatekv_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,6 +133,43 @@ func TestCommitTells(t *testing.T) {
 	wantGet(t, w, "b", string(b))
 	wantGet(t, w, "c", "")
 	put(t, w, "c", "2")
+}
+
+// TestNothingUndurableShows: the library shows a write from the moment it is in
+// memory. While it is under way to the store, neither Get nor a view may.
+func TestNothingUndurableShows(t *testing.T) {
+	s := servers.Versitygw(t)
+	s.Setenv(t)
+	p := newProxy(t, s)
+	w := openWriter(t, p.URL("undurable"), nil)
+	put(t, w, "a", "1")
+	held, goOn := make(chan struct{}, 8), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	defer release() // the proxy ends only when it holds nothing
+	p.fail(func(r *http.Request) bool {
+		if isWrite(r) {
+			held <- struct{}{}
+			<-goOn
+		}
+		return false
+	})
+	done := make(chan error, 1)
+	go func() { done <- tryPut(t, w, "a", "2") }()
+	<-held // its bytes have left for the store, and are not there
+	wantGet(t, w, "a", "1")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if v, err := w.View(ctx); err == nil { // it may also wait
+		wantGet(t, v, "a", "1")
+		v.Close()
+	} else if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("view: %v", err)
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	wantGet(t, w, "a", "2")
 }
 
 // TestNoStoreIsNotDamage: to the library both are the same kind of error, and
