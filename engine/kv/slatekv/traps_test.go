@@ -303,6 +303,62 @@ func TestTidying(t *testing.T) {
 	t.Error("a long-lived writer never started to compact")
 }
 
+// TestLongLived: a writer that tidies up beside its work loses nothing, and
+// neither do the views that are read meanwhile.
+func TestLongLived(t *testing.T) {
+	dir := t.TempDir() + "/db"
+	w := openWriter(t, folderURL(dir), &slatekv.Options{LongLived: true, Settings: map[string]any{
+		"l0_sst_size_bytes": 64 << 10, // a table every few commits
+		"compactor_options": map[string]any{"poll_interval": "50ms"},
+	}})
+	r, err := slatekv.OpenReader(t.Context(), parse(folderURL(dir)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const callers, each = 8, 60
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for i := range each {
+				if err := tryPut(t, w, fmt.Sprintf("k%d-%03d", c, i), strings.Repeat("v", 2000)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for last := 0; last < callers*each; {
+			v, err := r.View(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			n := 0
+			for _, err := range v.Scan(t.Context(), []byte("k"), []byte("l"), false) {
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				n++
+			}
+			v.Close()
+			if n < last || t.Failed() {
+				t.Errorf("a later view shows %d rows, an earlier one %d", n, last)
+				return
+			}
+			last = n
+		}
+	})
+	wg.Wait()
+	if tables, err := filepath.Glob(dir + "/compactions/*"); err != nil || len(tables) == 0 {
+		t.Error("nothing was compacted: the test shows nothing")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestShortCommandsMerge: a read looks into every table. Where there are only
 // short commands, they merge what they leave.
 func TestShortCommandsMerge(t *testing.T) {
