@@ -23,6 +23,7 @@ type Attachment struct {
 	Options  []AttachmentOption `json:"-"` // of ATTACH, beside the above
 	Tables   []AttachmentTable  `json:"tables,omitempty"`
 	Guard    string             `json:"-"` // a file that is there while the folder is; "": none
+	Setup    []string           `json:"-"` // statements before ATTACH: how the store is reached
 }
 
 // AttachmentOption is an option of ATTACH; the value is SQL.
@@ -53,12 +54,9 @@ func workAttachment(dir, guard, url string) Attachment {
 	}
 }
 
-// AttachFolder is how to attach a working folder seen at dir: in a mount, or,
-// with plain, a checkout.
-func AttachFolder(dir, url string, plain bool) Attachment {
-	if plain {
-		return workAttachment(dir, filepath.Join(dir, "catalog", lakeName), url)
-	}
+// AttachFolder is how to attach a working folder of a mount seen at dir; see
+// AttachCheckout for a checkout.
+func AttachFolder(dir, url string) Attachment {
 	return workAttachment(dir, filepath.Join(dir, "status"), url)
 }
 
@@ -92,9 +90,11 @@ func (e *Engine) AttachDirect(v VersionTree, root string) (Attachment, error) {
 	if root == "" {
 		root = e.URL()
 	}
-	root = strings.TrimRight(root, "/") + "/"
+	setup := setupOf(e.o.URL)
+	root = duckURL(strings.TrimRight(root, "/") + "/")
 	a := Attachment{
-		URL: e.URL(), Version: t.ID(), Alias: Alias(e.URL()), Catalog: "ducklake:" + root + repo.VersionKey(t.ID(), frozenName),
+		Setup: setup,
+		URL:   e.URL(), Version: t.ID(), Alias: Alias(e.URL()), Catalog: "ducklake:" + root + repo.VersionKey(t.ID(), frozenName),
 		DataPath: root + e.repo.DataDir(), ReadOnly: true, Options: []AttachmentOption{{"OVERRIDE_DATA_PATH", "true"}},
 	}
 	for _, s := range t.Schemas() {
@@ -119,6 +119,7 @@ func (a Attachment) statements() []string {
 	if a.Guard != "" {
 		out = append(out, mountGuard(a.Guard, a.URL))
 	}
+	out = append(out, a.Setup...)
 	options := []string{"DATA_PATH " + quoteSQL(a.DataPath)}
 	if a.ReadOnly {
 		options = append([]string{"READ_ONLY"}, options...)

@@ -269,6 +269,8 @@ func (c *committing) sameRows(ctx context.Context, v *candidate, old *versionInd
 }
 
 func (c *committing) compareRows(ctx context.Context, v *candidate, old *versionIndex, t tableChange) (bool, error) {
+	ctx, done := c.w.e.holding(ctx)
+	defer done()
 	frozen, err := c.base.where.localCatalog(ctx, c.base.meta.ID, c.base.meta.SHA256[repo.CatalogFile])
 	if err != nil {
 		return false, err

@@ -84,6 +84,8 @@ func (w *Work) project(ctx context.Context, tree *versionTree, path string, know
 			names = append(names, lake.Named{StageID: "base", DataFileID: f.ID, Name: f.Name, SHA256: f.SourceSHA256})
 		}
 	}
+	ctx, done := w.e.holding(ctx)
+	defer done()
 	frozen, err := tree.where.localCatalog(ctx, tree.meta.ID, tree.meta.SHA256[repo.CatalogFile])
 	if err != nil {
 		return err

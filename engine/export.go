@@ -60,6 +60,8 @@ func (e *Engine) Export(ctx context.Context, v VersionTree, o ExportOptions) (*E
 	if err != nil {
 		return nil, err
 	}
+	ctx, done := e.holding(ctx)
+	defer done()
 	if o.Format == "" {
 		if o.Format, err = ExportFormatOf(o.Path); err != nil {
 			return nil, err
@@ -89,14 +91,14 @@ func (e *Engine) Export(ctx context.Context, v VersionTree, o ExportOptions) (*E
 	if q.Tabular, err = t.tabular(ctx, ix, []lake.TableName{name}); err != nil {
 		return nil, err
 	}
-	done, err := e.worker.Export(ctx, q)
+	made, err := e.worker.Export(ctx, q)
 	if err != nil {
 		return nil, queryError(err, t.ID())
 	}
 	if err := place(q.Dst, o.Path, o.Force); err != nil {
 		return nil, err
 	}
-	return &ExportResult{Version: t.ID(), Table: name.Schema + "." + name.Name, Path: o.Path, Rows: done.Rows, Bytes: done.Bytes}, nil
+	return &ExportResult{Version: t.ID(), Table: name.Schema + "." + name.Name, Path: o.Path, Rows: made.Rows, Bytes: made.Bytes}, nil
 }
 
 // place gives a finished file its name. A link fails where the name has been

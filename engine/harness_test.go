@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,8 +11,13 @@ import (
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine"
+	"github.com/tarnfs/tarn/engine/enginetest"
 	"github.com/tarnfs/tarn/engine/lake"
 )
+
+// elsewhere runs all tests of this package on a store that does not show that
+// it is a folder. make test does both.
+var elsewhere = flag.Bool("elsewhere", os.Getenv("TARN_TEST_ELSEWHERE") == "1", "hide from the engine that repositories are folders of this machine")
 
 // bench is one repository with one state folder.
 type bench struct {
@@ -48,6 +54,9 @@ func (b *bench) open() (*engine.Engine, *engine.Work) {
 	if b.store != nil {
 		o.Store = b.store()
 	}
+	if *elsewhere {
+		o.Store = b.hidden(o.Store)
+	}
 	e, err := engine.Open(context.Background(), o)
 	if err != nil {
 		b.t.Fatal(err)
@@ -58,6 +67,19 @@ func (b *bench) open() (*engine.Engine, *engine.Work) {
 		b.t.Fatal(err)
 	}
 	return e, w
+}
+
+// hidden hides a store, by default the repository's folder.
+func (b *bench) hidden(s blobstore.Store) blobstore.Store {
+	b.t.Helper()
+	if s == nil {
+		local, err := blobstore.OpenLocal(b.root())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		s = local
+	}
+	return enginetest.Hidden(s)
 }
 
 // check runs the consistency check of the repository and of the working folder.

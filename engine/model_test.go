@@ -75,7 +75,34 @@ type model struct {
 	ends  map[string]int
 }
 
-func newModel(t *testing.T) *model { return startModel(t, enginetest.OpenBench(t.TempDir(), nil)) }
+func newModel(t *testing.T) *model {
+	b := enginetest.OpenBench(t.TempDir(), nil)
+	b.Elsewhere = *elsewhere
+	return startModel(t, b)
+}
+
+// TestModelElsewhere is a short TestModel on a store whose objects are no
+// files of this machine.
+func TestModelElsewhere(t *testing.T) {
+	t.Parallel()
+	b := enginetest.OpenBench(t.TempDir(), nil)
+	b.Elsewhere = true
+	m := startModel(t, b)
+	n := 40
+	if long() {
+		n = 400
+	}
+	g := &enginetest.Generator{R: rand.New(rand.NewPCG(3, 12))}
+	for len(m.log) < n {
+		for _, op := range g.Next(m.world) {
+			m.step(op)
+		}
+	}
+	t.Logf("operations by verb and outcome: %v", m.ends)
+	if m.ends["commit done"] == 0 || m.ends["push done"] == 0 {
+		t.Error("too little happened: choose another seed")
+	}
+}
 
 // startModel makes the repository of a bench and opens a working folder in two homes.
 func startModel(t *testing.T, b *enginetest.Bench) *model {

@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/tarnfs/tarn/blobstore"
+	"github.com/tarnfs/tarn/engine/cache"
 	"github.com/tarnfs/tarn/engine/fault"
 	"github.com/tarnfs/tarn/engine/lake"
 	"github.com/tarnfs/tarn/engine/outcome"
@@ -27,6 +26,7 @@ type Options struct {
 	ReadOnly  bool   // refuse every write to the repository
 	StateHome string // default: work.StateRoot
 	CacheHome string // default: $XDG_CACHE_HOME/tarn
+	Cache     cache.Options
 	Author    string // who commits, where neither the request nor meta/options.toml says
 	Program   string // created_by of version.json, such as "tarn 0.1.0"
 	Worker    *lake.Client
@@ -44,8 +44,10 @@ type Engine struct {
 	worker *lake.Client
 	log    *slog.Logger
 
-	rewrites singleflight.Group // one rewrite of a file at a time
-	verified sync.Map           // version files whose checksum was right, see published
+	cache    *cache.Cache
+	cacheErr error    // why there is no cache folder; nil: there is one
+	space    string   // of this repository in the cache
+	verified sync.Map // version files whose checksum was right, see published
 	sniffed  recent[sniffKey, *lake.Sniffed]
 
 	mu    sync.Mutex // guards what follows; nothing else is locked under it
@@ -96,10 +98,33 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		store.Close()
 		return nil, err
 	}
-	return &Engine{
+	e := &Engine{
 		o: o, repo: r, store: store, worker: o.Worker, log: o.Log,
 		trees: map[repo.ID]*versionTree{}, works: map[string]*Work{},
-	}, nil
+	}
+	if e.space, err = work.RepoName(r.ID(), store.URL()); err != nil {
+		store.Close()
+		return nil, err
+	}
+	e.openCache()
+	return e, nil
+}
+
+// openCache touches no file. Without a place for the cache nothing is kept.
+func (e *Engine) openCache() {
+	o, home := e.o.Cache, e.o.CacheHome
+	if o.Log == nil {
+		o.Log = e.log
+	}
+	if home == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			e.cacheErr = outcome.Wrap(outcome.Permission, "no cache folder", err, "set XDG_CACHE_HOME or HOME")
+			o.Size, base = -1, os.DevNull // below which nothing is
+		}
+		home = filepath.Join(base, "tarn")
+	}
+	e.cache = cache.New(home, &o)
 }
 
 func (o *Options) setDefaults() {
@@ -124,7 +149,7 @@ func (e *Engine) Close() error {
 	for _, w := range works {
 		errs = append(errs, w.Close())
 	}
-	return errors.Join(append(errs, e.store.Close())...)
+	return errors.Join(append(errs, e.cache.Close(), e.store.Close())...)
 }
 
 // URL is the repository's root, without secrets and without parameters: what
@@ -152,24 +177,6 @@ func (e *Engine) stateHome() (string, error) {
 		return e.o.StateHome, nil
 	}
 	return work.StateRoot()
-}
-
-// cacheDir is where this repository's rewritten files are kept; it is made.
-func (e *Engine) cacheDir() (string, error) {
-	home := e.o.CacheHome
-	if home == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return "", outcome.Wrap(outcome.Permission, "no cache folder", err, "set XDG_CACHE_HOME or HOME")
-		}
-		home = filepath.Join(base, "tarn")
-	}
-	name, err := work.RepoName(e.repo.ID(), e.store.URL())
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(home, name, "tables")
-	return dir, os.MkdirAll(dir, 0o700)
 }
 
 // cachedTree gives the one tree of a version; make builds it when it is not in memory.

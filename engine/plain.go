@@ -20,7 +20,9 @@ import (
 // A plain checkout is a working folder without a mount, in the same layout:
 //
 //	DIR/tables/          real files
-//	DIR/data             -> the repository's data folder: DuckDB writes new files there
+//	DIR/data             -> the repository's data folder: DuckDB writes new files there;
+//	                     missing where the repository is no folder: attach.sql then
+//	                     names its URL, and DuckDB writes to the store itself
 //	DIR/catalog          -> .tarn/work/gen/<n>/catalog
 //	DIR/meta             -> .tarn/work/meta
 //	DIR/attach.sql, README.txt
@@ -30,7 +32,8 @@ import (
 // A command stages what differs in tables/ into the working folder, then goes
 // the way of every other working folder.
 type plainCheckout struct {
-	dir string
+	dir      string
+	dataPath string // see plainConfig
 }
 
 // plainDir is the folder that makes a folder a plain checkout.
@@ -41,16 +44,38 @@ type plainConfig struct {
 	Format int    `json:"format"`
 	URL    string `json:"url"`
 	Branch string `json:"branch"`
+	// DataPath is what DuckDB has for its DATA_PATH; "": data/ of the folder.
+	DataPath string `json:"data_path,omitempty"`
 }
 
 // IsCheckout says whether dir is a plain checkout, of which repository and branch.
 func IsCheckout(dir string) (url, branch string, ok bool) {
+	c, ok := readPlainConfig(dir)
+	return c.URL, c.Branch, ok
+}
+
+func readPlainConfig(dir string) (c plainConfig, ok bool) {
 	b, err := os.ReadFile(filepath.Join(dir, plainDir, "checkout.json"))
-	var c plainConfig
 	if err != nil || json.Unmarshal(b, &c) != nil {
-		return "", "", false
+		return plainConfig{}, false
 	}
-	return c.URL, c.Branch, true
+	return c, true
+}
+
+// AttachCheckout is how to attach the plain checkout at dir where that is seen
+// at another place.
+func AttachCheckout(dir, at string) Attachment {
+	c, _ := readPlainConfig(dir)
+	return checkoutAttachment(at, c)
+}
+
+func checkoutAttachment(at string, c plainConfig) Attachment {
+	a := workAttachment(at, filepath.Join(at, "catalog", lakeName), withoutParameters(c.URL))
+	if c.DataPath != "" {
+		a.DataPath = c.DataPath
+		a.Setup = setupOf(c.URL)
+	}
+	return a
 }
 
 // CheckoutResult says what Checkout made.
@@ -72,10 +97,7 @@ func (r *CheckoutResult) Text() string {
 // Checkout makes a plain checkout of a branch in dir, which must be missing or
 // empty.
 func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutResult, error) {
-	local, ok := blobstore.As[blobstore.LocalFiles](e.store)
-	if !ok {
-		return nil, outcome.New(outcome.Usage, "a plain checkout needs a repository in a folder", "mount "+e.URL()+" instead")
-	}
+	local, folder := blobstore.As[blobstore.LocalFiles](e.store)
 	if _, err := e.BranchTarget(ctx, branch); err != nil {
 		return nil, err
 	}
@@ -83,8 +105,15 @@ func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutRes
 	if err != nil {
 		return nil, err
 	}
-	if rel, err := filepath.Rel(local.Dir(), dir); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-		return nil, outcome.New(outcome.Usage, dir+" lies inside the repository "+local.Dir(), "name a folder outside of it")
+	config := plainConfig{Format: 1, URL: e.Address(), Branch: branch}
+	data := "" // the folder that data links to
+	if folder {
+		if rel, err := filepath.Rel(local.Dir(), dir); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			return nil, outcome.New(outcome.Usage, dir+" lies inside the repository "+local.Dir(), "name a folder outside of it")
+		}
+		data = filepath.Join(local.Dir(), e.repo.DataDir())
+	} else {
+		config.DataPath = duckURL(e.dataPath())
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -96,13 +125,13 @@ func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutRes
 	if err := os.Mkdir(state, 0o700); err != nil {
 		return nil, err
 	}
-	p := &plainCheckout{dir: dir}
+	p := &plainCheckout{dir: dir, dataPath: config.DataPath}
 	w, err := e.openFolder(ctx, filepath.Join(state, "work"), branch, p)
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	if err := p.lay(w, filepath.Join(local.Dir(), e.repo.DataDir())); err != nil {
+	if err := p.lay(w, data); err != nil {
 		return nil, err
 	}
 	index, err := work.WriteTables(dir, w.baseTree(), w.openBase)
@@ -113,7 +142,7 @@ func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutRes
 	if err := index.Write(p.indexPath()); err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(plainConfig{Format: 1, URL: e.Address(), Branch: branch})
+	b, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
@@ -127,16 +156,17 @@ func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutRes
 // OpenCheckout opens the plain checkout at dir with its engine, which the
 // caller closes.
 func OpenCheckout(ctx context.Context, dir string, o Options) (*Engine, *Work, error) {
-	url, branch, ok := IsCheckout(dir)
+	c, ok := readPlainConfig(dir)
 	if !ok {
 		return nil, nil, outcome.New(outcome.NotFound, dir+" is no checkout", "make one: tarn checkout BRANCH DIR")
 	}
-	o.URL = url
+	o.URL = c.URL
+	branch := c.Branch
 	e, err := Open(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := e.openFolder(ctx, filepath.Join(dir, plainDir, "work"), branch, &plainCheckout{dir: dir})
+	w, err := e.openFolder(ctx, filepath.Join(dir, plainDir, "work"), branch, &plainCheckout{dir: dir, dataPath: c.DataPath})
 	if err != nil {
 		return nil, nil, errors.Join(err, e.Close())
 	}
@@ -168,12 +198,16 @@ func (p *plainCheckout) follow(w *Work) error {
 
 func (p *plainCheckout) indexPath() string { return filepath.Join(p.dir, plainDir, "index.json") }
 
-// lay makes the links and generated files.
+// lay makes the links and generated files. data is the repository's data
+// folder, "" where it has none.
 func (p *plainCheckout) lay(w *Work, data string) error {
-	if err := os.MkdirAll(data, 0o755); err != nil {
-		return err
+	links := map[string]string{}
+	if data != "" {
+		if err := os.MkdirAll(data, 0o755); err != nil {
+			return err
+		}
+		links["data"] = data
 	}
-	links := map[string]string{"data": data}
 	for _, v := range []Verb{VerbCommit, VerbPush, VerbReset} {
 		links["."+string(v)] = "use: tarn " + string(v) + "/x"
 	}

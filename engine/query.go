@@ -29,6 +29,8 @@ func (e *Engine) Query(ctx context.Context, v VersionTree, o QueryOptions, out i
 	if err != nil {
 		return err
 	}
+	ctx, done := e.holding(ctx)
+	defer done()
 	if o.Format == "" {
 		o.Format = lake.BoxRows
 	}

@@ -138,7 +138,7 @@ func (e *Engine) version(ctx context.Context, id repo.ID) (*versionTree, error) 
 }
 
 // published is where published versions lie.
-func (e *Engine) published() published { return published{store: e.store, verified: &e.verified} }
+func (e *Engine) published() published { return published{e} }
 
 // VersionIDs lists the versions known from refs and their histories, for a
 // listing of versions/.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tarnfs/tarn/engine/cache"
 	"github.com/tarnfs/tarn/engine/lake"
 	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/parquet"
@@ -18,13 +20,13 @@ import (
 // and kept in the cache.
 func (t *versionTree) OpenTable(ctx context.Context, f TableFile) (File, error) {
 	if f.Logical {
-		return t.where.openData(ctx, f.Path)
+		return t.where.openKnown(ctx, stored{f.Path, f.Size, f.SHA256})
 	}
-	p, err := t.rewritten(ctx, f)
+	l, err := t.rewritten(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	return openLocal(p)
+	return newLocalFile(l.File())
 }
 
 // TableSize is the announced size of f: it changes once, when a rewrite did
@@ -36,44 +38,32 @@ func (t *versionTree) TableSize(f TableFile) int64 {
 	if n, ok := t.sizes.Load(f.DataFileID); ok {
 		return n.(int64)
 	}
-	if dir, err := t.e.cacheDir(); err == nil {
-		if st, err := os.Stat(t.cachePath(dir, f)); err == nil {
-			t.sizes.Store(f.DataFileID, st.Size())
-			return st.Size()
-		}
+	if n, ok := t.e.cache.SizeOf(t.e.space, t.rewriteName(f)); ok {
+		t.sizes.Store(f.DataFileID, n)
+		return n
 	}
 	return f.Size
 }
 
-func (t *versionTree) cachePath(dir string, f TableFile) string {
-	return filepath.Join(dir, string(t.meta.ID), fmt.Sprintf("%d.parquet", f.DataFileID))
+// rewriteName is what the rewrite of a file is kept under.
+func (t *versionTree) rewriteName(f TableFile) string {
+	return fmt.Sprintf("tables/%s/%d.parquet", t.meta.ID, f.DataFileID)
 }
 
-// rewritten gives the path of the rewrite, making it when it is not there. The
-// file appears by rename, so a half-made one is never read.
-func (t *versionTree) rewritten(ctx context.Context, f TableFile) (string, error) {
-	dir, err := t.e.cacheDir()
-	if err != nil {
-		return "", err
-	}
-	dst := t.cachePath(dir, f)
-	if _, err := os.Stat(dst); err == nil {
-		return dst, nil
-	}
-	// The rewrite goes on when the first reader gives up: others wait for it.
-	_, err, _ = t.e.rewrites.Do(dst, func() (any, error) { return nil, t.rewrite(context.WithoutCancel(ctx), f, dst) })
-	return dst, err
+// rewritten gives the rewrite, making it when it is not there: once, however
+// many ask, and going on when they give up.
+func (t *versionTree) rewritten(ctx context.Context, f TableFile) (*cache.Local, error) {
+	l, err := t.e.cache.Make(ctx, t.e.space, t.rewriteName(f), f.Size, func(ctx context.Context, dst string) error {
+		return t.rewrite(ctx, f, dst)
+	})
+	return l, t.e.published().failed("the rewritten "+f.Name, err)
 }
 
-func (t *versionTree) rewrite(ctx context.Context, f TableFile, dst string) error {
-	if _, err := os.Stat(dst); err == nil {
-		return nil
-	}
+func (t *versionTree) rewrite(ctx context.Context, f TableFile, made string) error {
+	ctx, done := t.e.holding(ctx)
+	defer done()
 	ix, err := t.loaded(ctx)
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(dst), 0o700); err != nil {
 		return err
 	}
 	frozen, err := t.where.localCatalog(ctx, t.meta.ID, t.meta.SHA256[repo.CatalogFile])
@@ -84,12 +74,6 @@ func (t *versionTree) rewrite(ctx context.Context, f TableFile, dst string) erro
 	if err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(dst), "new-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp)
-	made := filepath.Join(tmp, "t.parquet")
 	_, err = t.e.worker.Rewrite(ctx, lake.RewriteRequest{Frozen: frozen, DataFileID: f.DataFileID, Files: files, Dst: made})
 	if errors.Is(err, lake.ErrUnsupported) {
 		return outcome.Wrap(outcome.Internal, "cannot show "+f.Name+" as the table's rows", err, "read the table through attach.sql of the version")
@@ -108,31 +92,39 @@ func (t *versionTree) rewrite(ctx context.Context, f TableFile, dst string) erro
 	case err != nil:
 		return err
 	}
-	return os.Rename(made, dst)
+	return nil
 }
 
+// parallelFiles is how many files are brought for one request at a time.
+const parallelFiles = 8
+
 // localFiles maps the data files with these ids, and their delete files, from
-// their path below data_path to a local file.
+// their path below data_path to a local file. Files that are elsewhere are
+// brought, several at a time; the caller holds them: see Engine.holding.
 func (t *versionTree) localFiles(ctx context.Context, ix *versionIndex, ids []int64) (map[string]string, error) {
-	out := map[string]string{}
-	add := func(f *repo.File) error {
-		p, err := t.where.localPath(ctx, f.Path)
-		out[f.Path[len(t.e.repo.DataDir()):]] = p
-		return err
-	}
+	var list []*repo.File
 	for _, id := range ids {
 		f, ok := ix.files.ByID(id)
 		if !ok {
 			return nil, outcome.New(outcome.Damaged, fmt.Sprintf("version %s names no data file %d", t.meta.ID.Short(), id), "run: tarn verify")
 		}
-		if err := add(f); err != nil {
-			return nil, err
-		}
-		for _, d := range ix.files.Deletes(id) {
-			if err := add(d); err != nil {
-				return nil, err
-			}
-		}
+		list = append(append(list, f), ix.files.Deletes(id)...)
+	}
+	paths := make([]string, len(list))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelFiles)
+	for i, f := range list {
+		g.Go(func() (err error) {
+			paths[i], err = t.where.localPath(gctx, storedFile(f))
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for i, f := range list {
+		out[f.Path[len(t.e.repo.DataDir()):]] = paths[i]
 	}
 	return out, nil
 }

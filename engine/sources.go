@@ -10,72 +10,95 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/repo"
 )
 
-// published is a version whose files lie in the repository.
-type published struct {
-	store    blobstore.Store
-	verified *sync.Map // key of a version's file -> struct{}: its checksum was right once
+// stored is what is known of a stored file without asking the store.
+type stored struct {
+	path string // below the root
+	size int64  // bytes; negative: not known
+	sum  string // sha256, hex; "": not known
 }
+
+// storedFile is what files.json says of a file.
+func storedFile(f *repo.File) stored { return stored{f.Path, f.Bytes, f.SHA256} }
+
+// published is a version whose files lie in the repository: files of a folder,
+// opened in place, or objects elsewhere, read through the cache (remote.go).
+type published struct{ e *Engine }
 
 var _ versionFiles = published{}
 
+// folder is the repository's own folder, where it is one.
+func (p published) folder() (blobstore.LocalFiles, bool) {
+	return blobstore.As[blobstore.LocalFiles](p.e.store)
+}
+
 func (p published) openFile(ctx context.Context, id repo.ID, name, sum string) (File, error) {
-	f, err := p.open(ctx, repo.VersionKey(id, name), sum)
+	f, err := p.openVersionFile(ctx, repo.VersionKey(id, name), sum)
 	if errors.Is(err, blobstore.ErrNotExist) {
-		return nil, outcome.New(outcome.Damaged, "version "+id.Short()+" has lost its "+name, "restore it from a copy of the repository; tarn verify lists what is damaged")
+		return nil, lostFile(id, name)
 	}
 	return f, err
+}
+
+func lostFile(id repo.ID, name string) error {
+	return outcome.New(outcome.Damaged, "version "+id.Short()+" has lost its "+name, "restore it from a copy of the repository; tarn verify lists what is damaged")
 }
 
 func (p published) openData(ctx context.Context, path string) (File, error) {
-	f, err := p.open(ctx, path, "")
+	return p.openKnown(ctx, stored{path, -1, ""})
+}
+
+func (p published) openKnown(ctx context.Context, s stored) (File, error) {
+	var f File
+	var err error
+	if local, ok := p.folder(); ok {
+		f, err = openIn(local, s.path)
+	} else {
+		f, err = p.openRemote(ctx, s)
+	}
 	if errors.Is(err, blobstore.ErrNotExist) {
-		return nil, outcome.Wrap(outcome.Damaged, "data file "+path+" is missing from the repository", err, "run: tarn verify")
+		return nil, missingData(s.path, err)
 	}
 	return f, err
 }
 
-// open opens an object; a sum is compared once in the life of the engine.
-func (p published) open(ctx context.Context, key, sum string) (File, error) {
-	f, err := p.openObject(ctx, key)
+func missingData(path string, err error) error {
+	return outcome.Wrap(outcome.Damaged, "data file "+path+" is missing from the repository", err, "run: tarn verify")
+}
+
+func openIn(local blobstore.LocalFiles, key string) (File, error) {
+	f, err := local.OpenFile(key)
+	if err != nil {
+		return nil, err
+	}
+	return newLocalFile(f)
+}
+
+// openVersionFile opens a file of a version's folder; a sum is compared once in
+// the life of the engine.
+func (p published) openVersionFile(ctx context.Context, key, sum string) (f File, err error) {
+	if local, ok := p.folder(); ok {
+		f, err = openIn(local, key)
+	} else {
+		f, err = p.openRemoteFile(ctx, key, sum)
+	}
 	if err != nil || sum == "" {
 		return f, err
 	}
-	if _, ok := p.verified.Load(key); ok {
+	if _, ok := p.e.verified.Load(key); ok {
 		return f, nil
 	}
 	if err := compareSum(f, key, sum); err != nil {
 		f.Close()
 		return nil, err
 	}
-	p.verified.Store(key, struct{}{})
+	p.e.verified.Store(key, struct{}{})
 	return f, nil
-}
-
-func (p published) openObject(ctx context.Context, key string) (File, error) {
-	if local, ok := blobstore.As[blobstore.LocalFiles](p.store); ok {
-		f, err := local.OpenFile(key)
-		if err != nil {
-			return nil, err
-		}
-		return newLocalFile(f)
-	}
-	r, _, err := p.store.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
-	return bytesFile{b}, nil
 }
 
 // compareSum reads the whole file.
@@ -91,28 +114,57 @@ func compareSum(f File, name, want string) error {
 	return nil
 }
 
-// localPath is the object's own file. It was opened once beneath the root, so
-// that a link out of the repository is never handed to the worker.
-func (p published) localPath(ctx context.Context, path string) (string, error) {
-	local, ok := blobstore.As[blobstore.LocalFiles](p.store)
+// localPath is a local file with the content of a stored file. In a folder it is
+// the object's own file, opened once beneath the root, so that a link out of
+// the repository is never handed to the worker. Else it is brought to the
+// cache, where it stays as long as ctx's hold: see holding.
+func (p published) localPath(ctx context.Context, s stored) (string, error) {
+	local, ok := p.folder()
 	if !ok {
-		return "", outcome.New(outcome.NotFound, "no local file for "+path+" in "+p.store.URL(), "use a repository in a folder")
+		return p.bring(ctx, s)
 	}
-	f, err := p.openData(ctx, path)
+	f, err := p.openKnown(ctx, s)
 	if err != nil {
 		return "", err
 	}
 	f.Close()
-	return filepath.Join(local.Dir(), filepath.FromSlash(path)), nil
+	return filepath.Join(local.Dir(), filepath.FromSlash(s.path)), nil
 }
 
 func (p published) localCatalog(ctx context.Context, id repo.ID, sum string) (string, error) {
+	key := repo.VersionKey(id, repo.CatalogFile)
+	local, ok := p.folder()
+	if !ok {
+		path, err := p.bringObject(ctx, p.object(stored{key, -1, sum}))
+		if errors.Is(err, blobstore.ErrNotExist) {
+			return "", lostFile(id, repo.CatalogFile)
+		}
+		return path, p.failed(key, err)
+	}
 	f, err := p.openFile(ctx, id, repo.CatalogFile, sum)
 	if err != nil {
 		return "", err
 	}
 	f.Close()
-	return p.localPath(ctx, repo.VersionKey(id, repo.CatalogFile))
+	return filepath.Join(local.Dir(), filepath.FromSlash(key)), nil
+}
+
+// size of a file of a version's folder, without opening it where it is elsewhere.
+func (p published) sizeOf(ctx context.Context, id repo.ID, name, sum string) (int64, error) {
+	key := repo.VersionKey(id, name)
+	if _, ok := p.folder(); ok {
+		f, err := p.openFile(ctx, id, name, "")
+		if err != nil {
+			return 0, err
+		}
+		defer f.Close()
+		return f.Size(), nil
+	}
+	if n, ok := p.e.cache.ObjectSize(p.object(stored{key, -1, sum})); ok && sum != "" {
+		return n, nil
+	}
+	info, err := p.e.store.Head(ctx, key)
+	return info.Size, err
 }
 
 // committed is a version that waits in the outbox: its folder and its new data
@@ -143,18 +195,31 @@ func (c committed) local(path string) string {
 }
 
 func (c committed) openData(ctx context.Context, path string) (File, error) {
-	f, err := openLocal(c.local(path))
+	return c.openKnown(ctx, stored{path, -1, ""})
+}
+
+func (c committed) openKnown(ctx context.Context, s stored) (File, error) {
+	f, err := openLocal(c.local(s.path))
 	if errors.Is(err, fs.ErrNotExist) {
-		return c.rest.openData(ctx, path)
+		return c.rest.openKnown(ctx, s)
 	}
 	return f, err
 }
 
-func (c committed) localPath(ctx context.Context, path string) (string, error) {
-	if _, err := os.Lstat(c.local(path)); err == nil {
-		return c.local(path), nil
+func (c committed) localPath(ctx context.Context, s stored) (string, error) {
+	if _, err := os.Lstat(c.local(s.path)); err == nil {
+		return c.local(s.path), nil
 	}
-	return c.rest.localPath(ctx, path)
+	return c.rest.localPath(ctx, s)
+}
+
+func (c committed) sizeOf(ctx context.Context, id repo.ID, name, _ string) (int64, error) {
+	f, err := c.openFile(ctx, id, name, "")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return f.Size(), nil
 }
 
 func (c committed) localCatalog(context.Context, repo.ID, string) (string, error) {

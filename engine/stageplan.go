@@ -331,6 +331,8 @@ func (p *stagePlan) putEmpty(ctx context.Context, op *stageOp) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
+	ctx, done := p.w.e.holding(ctx)
+	defer done()
 	ix, err := op.tree.loaded(ctx)
 	if err != nil {
 		return err

@@ -25,11 +25,16 @@ import (
 type versionFiles interface {
 	// openFile opens a file of the version's folder, checked against sum (hex).
 	openFile(ctx context.Context, id repo.ID, name, sum string) (File, error)
-	// openData opens a stored file by its path below the root.
+	// sizeOf is the size of a file of the version's folder.
+	sizeOf(ctx context.Context, id repo.ID, name, sum string) (int64, error)
+	// openData opens a stored file by its path below the root; openKnown spares
+	// the store questions whose answers are known.
 	openData(ctx context.Context, path string) (File, error)
-	// localPath is a local file with the content of a stored file, for the worker.
-	localPath(ctx context.Context, path string) (string, error)
-	// localCatalog is a local file with the frozen catalog.
+	openKnown(ctx context.Context, s stored) (File, error)
+	// localPath is a local file with the content of a stored file, for the
+	// worker; it stays as long as the hold of ctx.
+	localPath(ctx context.Context, s stored) (string, error)
+	// localCatalog is a local file with the frozen catalog, likewise.
 	localCatalog(ctx context.Context, id repo.ID, sum string) (string, error)
 }
 
@@ -143,8 +148,14 @@ func (t *versionTree) readIndex(ctx context.Context, ix *versionIndex) error {
 	return nil
 }
 
-// readCatalog fills ix from the frozen catalog.
+// readCatalog fills ix from the frozen catalog, or from what the cache kept of
+// an earlier look into it.
 func (t *versionTree) readCatalog(ctx context.Context, ix *versionIndex) error {
+	if t.recall(ctx, ix) {
+		return nil
+	}
+	ctx, done := t.e.holding(ctx)
+	defer done()
 	frozen, err := t.where.localCatalog(ctx, t.meta.ID, t.meta.Hash(repo.CatalogFile))
 	if err != nil {
 		return err
@@ -163,6 +174,7 @@ func (t *versionTree) readCatalog(ctx context.Context, ix *versionIndex) error {
 	if t.meta.Hash(repo.DatasetFile) == "" {
 		ix.dataset.Tables, ix.dataset.Views = datasetTables(content)
 	}
+	t.remember(ctx, ix)
 	return nil
 }
 
@@ -319,13 +331,12 @@ func folderNames(v *repo.Version) []string {
 
 // folderSize asks for the size of a folder file; -1 when it cannot be had.
 func (t *versionTree) folderSize(name string) int64 {
-	f, err := t.where.openFile(context.Background(), t.meta.ID, name, "")
+	n, err := t.where.sizeOf(context.Background(), t.meta.ID, name, t.meta.SHA256[name])
 	if err != nil {
 		t.e.log.Warn("size of a version's file", keyVersion, string(t.meta.ID), keyPath, name, keyErr, err)
 		return -1
 	}
-	defer f.Close()
-	return f.Size()
+	return n
 }
 
 func (t *versionTree) OpenFolderFile(ctx context.Context, name string) (File, error) {
@@ -341,10 +352,11 @@ func (t *versionTree) OpenData(ctx context.Context, p string) (File, error) {
 		return nil, err
 	}
 	full := t.e.repo.DataDir() + p
-	if !ix.files.Has(full) {
+	f, ok := ix.files.Get(full)
+	if !ok {
 		return nil, outcome.New(outcome.NotFound, "the version names no file "+p, "")
 	}
-	return t.where.openData(ctx, full)
+	return t.where.openKnown(ctx, storedFile(f))
 }
 
 // AttachSQL is attach.sql of this version, seen at dir.

@@ -269,11 +269,10 @@ func (w *Work) catalogHeld() bool {
 
 // AttachSQL is attach.sql of the working folder, seen at dir.
 func (w *Work) AttachSQL(dir string) string {
-	guard := filepath.Join(dir, "status")
 	if w.plain != nil {
-		guard = filepath.Join(dir, "catalog", lakeName)
+		return checkoutAttachment(dir, plainConfig{URL: w.e.o.URL, DataPath: w.plain.dataPath}).SQL()
 	}
-	return attachWork(dir, guard, w.e.URL())
+	return attachWork(dir, filepath.Join(dir, "status"), w.e.URL())
 }
 
 // DataNamed lists one folder of data/: what the base version names and what
@@ -306,7 +305,11 @@ func (w *Work) DataFind(ctx context.Context, path string) (DataFile, bool) {
 
 // DataOpen opens a stored file by its path below data/.
 func (w *Work) DataOpen(ctx context.Context, path string) (File, error) {
-	return w.files("").openData(ctx, w.e.repo.DataDir()+path)
+	full := w.e.repo.DataDir() + path
+	if f, ok := w.baseTree().index.files.Get(full); ok {
+		return w.files("").openKnown(ctx, storedFile(f))
+	}
+	return w.files("").openData(ctx, full)
 }
 
 // BaseOpen opens a file of the base version as tables/ shows it.

@@ -91,7 +91,7 @@ func (k *call) attachment(ctx context.Context, o attachOptions) (engine.Attachme
 		if o.Ref != "" && !(asked && branch == p.Branch) {
 			return none, noMount(p)
 		}
-		a := engine.AttachFolder(seenAt(p.Dir, p.Dir, o.Prefix), p.URL, true)
+		a := engine.AttachCheckout(p.Dir, seenAt(p.Dir, p.Dir, o.Prefix))
 		a.Tables = tablesIn(p.Dir, o.Prefix, p.Dir)
 		return a, nil
 	case placeMount:
@@ -114,7 +114,7 @@ func (k *call) attachment(ctx context.Context, o attachOptions) (engine.Attachme
 		if !below(dir, top) {
 			top = m.Work
 		}
-		a := engine.AttachFolder(seenAt(dir, top, o.Prefix), p.URL, false)
+		a := engine.AttachFolder(seenAt(dir, top, o.Prefix), p.URL)
 		a.Tables = tablesIn(dir, o.Prefix, top)
 		return a, nil
 	}

@@ -74,6 +74,15 @@ func (c *Cache) Cached(o Object) *Local {
 	return l
 }
 
+// ObjectSize is the size of an object that is kept whole.
+func (c *Cache) ObjectSize(o Object) (int64, bool) {
+	st, err := os.Stat(c.filePath(o.Space, o.id(), o.Key))
+	if err != nil {
+		return 0, false
+	}
+	return st.Size(), true
+}
+
 // Make gives a whole file that fill makes, at a path that does not exist yet,
 // when it is not kept under this name. size is what it will need; it may be
 // wrong. The name's suffix is the file's.

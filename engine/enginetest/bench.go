@@ -25,6 +25,9 @@ type Bench struct {
 	Dir    string
 	Worker *lake.Client
 	Wrap   func(blobstore.Store) blobstore.Store // around the store of each engine; nil: as it is
+	// Elsewhere hides that the repository is a folder of this machine: every
+	// byte then goes through the store's methods and the cache.
+	Elsewhere bool
 
 	engines map[string]*engine.Engine
 	works   map[string]*engine.Work
@@ -34,6 +37,12 @@ type Bench struct {
 func OpenBench(dir string, o *lake.ClientOptions) *Bench {
 	return &Bench{Dir: dir, Worker: lake.NewClient(o), engines: map[string]*engine.Engine{}, works: map[string]*engine.Work{}}
 }
+
+// hidden is a store of which nobody can see that its objects are files.
+type hidden struct{ blobstore.Store }
+
+// Hidden gives a store without LocalFiles and Syncer: one that is elsewhere.
+func Hidden(s blobstore.Store) blobstore.Store { return hidden{s} }
 
 // Init makes the repository.
 func (b *Bench) Init() error {
@@ -75,12 +84,19 @@ func (b *Bench) Engine(home string) (*engine.Engine, error) {
 		URL: b.root(), StateHome: filepath.Join(b.Dir, "state", home), CacheHome: filepath.Join(b.Dir, "cache", home),
 		Author: home + " <" + home + "@example.org>", Worker: b.Worker,
 	}
-	if b.Wrap != nil {
-		s, err := blobstore.OpenLocal(b.root())
-		if err != nil {
+	if b.Wrap != nil || b.Elsewhere {
+		var s blobstore.Store
+		var err error
+		if s, err = blobstore.OpenLocal(b.root()); err != nil {
 			return nil, err
 		}
-		o.Store = b.Wrap(s)
+		if b.Elsewhere {
+			s = Hidden(s)
+		}
+		if b.Wrap != nil {
+			s = b.Wrap(s)
+		}
+		o.Store = s
 	}
 	e, err := engine.Open(context.Background(), o)
 	if err != nil {
