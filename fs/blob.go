@@ -154,9 +154,21 @@ func readBlob(ctx context.Context, n *base, f gofuse.FileHandle, dest []byte, of
 	return readFile(ctx, n, h.f, dest, off)
 }
 
+// contextReader is a file whose bytes may have to come from far: a reader that
+// is killed need not wait for them.
+type contextReader interface {
+	ReadAtContext(ctx context.Context, p []byte, off int64) (int, error)
+}
+
 // readFile reads from an open file, and logs a lost cause with its path.
 func readFile(ctx context.Context, n *base, f engine.File, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
-	got, err := f.ReadAt(dest, off)
+	var got int
+	var err error
+	if r, ok := f.(contextReader); ok {
+		got, err = r.ReadAtContext(ctx, dest, off)
+	} else {
+		got, err = f.ReadAt(dest, off)
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, n.errno(ctx, "read", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/tarnfs/tarn/engine/cache"
 	"github.com/tarnfs/tarn/engine/outcome"
 )
 
@@ -20,6 +21,7 @@ type call struct {
 	common
 	Log *slog.Logger
 	conf
+	cache cache.Options
 }
 
 // common holds the flags that every command has.
@@ -56,7 +58,7 @@ func newApp(h *host) *cli.App {
 			doctorCommand(h), checkoutCommand(h), statusCommand(h), diffCommand(h), commitCommand(h), pushCommand(h), resetCommand(h),
 			restoreCommand(h), revertCommand(h),
 			logCommand(h), showCommand(h), branchCommand(h), tagCommand(h), attachCommand(h), sqlCommand(h), exportCommand(h), verifyCommand(h), inspectCommand(h), repairCommand(h),
-			configCommand(h), completionCommand(h), versionCommand(h), workerCommand(h),
+			cacheCommand(h), configCommand(h), completionCommand(h), versionCommand(h), workerCommand(h),
 		},
 		Writer:                    h.Stdout,
 		ErrWriter:                 h.Stderr,
@@ -158,6 +160,9 @@ func newCall(h *host, c *cli.Context) (*call, error) {
 	}
 	var err error
 	if k.conf, err = readConfig(h, func(flag string) string { return localString(c, flag) }); err != nil {
+		return nil, err
+	}
+	if k.cache, err = k.cacheOptions(); err != nil {
 		return nil, err
 	}
 	k.Log, err = newLogger(h.Stderr, k.value("log_level"), k.value("log_format"))

@@ -31,6 +31,8 @@ var settings = []setting{
 	{"author", "", "TARN_AUTHOR", ""},
 	{"log_level", "log-level", "TARN_LOG_LEVEL", "warn"},
 	{"log_format", "log-format", "TARN_LOG_FORMAT", "text"},
+	{"cache_size", "cache-size", "TARN_CACHE_SIZE", "10G"},
+	{"cache_min_free", "cache-min-free", "TARN_CACHE_MIN_FREE", ""},
 }
 
 // conf is the outcome of looking: what is in force, and where it comes from.
@@ -98,13 +100,17 @@ func readConfigFile(path string) (map[string]string, error) {
 		Author    *string `toml:"author"`
 		LogLevel  *string `toml:"log_level"`
 		LogFormat *string `toml:"log_format"`
+		CacheSize *string `toml:"cache_size"`
+		CacheFree *string `toml:"cache_min_free"`
 	}
 	d := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
 		return nil, outcome.New(outcome.Usage, fmt.Sprintf("%s: %s", path, tomlFault(err)), next)
 	}
 	values := map[string]string{}
-	for key, v := range map[string]*string{"author": f.Author, "log_level": f.LogLevel, "log_format": f.LogFormat} {
+	for key, v := range map[string]*string{
+		"author": f.Author, "log_level": f.LogLevel, "log_format": f.LogFormat, "cache_size": f.CacheSize, "cache_min_free": f.CacheFree,
+	} {
 		if v != nil {
 			values[key] = *v
 		}
@@ -132,7 +138,7 @@ func configCommand(h *host) *cli.Command {
 		Name:     "config",
 		Usage:    "print the settings in force, and where each comes from",
 		Category: catTool,
-		Description: manual("A flag is stronger than the environment, the environment than config.toml in\n$XDG_CONFIG_HOME/tarn. Settings: author, log_level, log_format.",
+		Description: manual("A flag is stronger than the environment, the environment than config.toml in\n$XDG_CONFIG_HOME/tarn. Settings: author, log_level, log_format, cache_size, cache_min_free.",
 			"tarn config --json"),
 		Action: action(h, 0, 0, func(c *cli.Context, k *call) error { return runConfig(c.Context, k) }),
 	}

@@ -26,7 +26,8 @@ type mountOptions struct {
 	Extra         []string // -o, what is not ours
 	LogFile       string
 	PIDFile       string
-	ReadyFD       int // in the background process: where to say that the mount answers
+	Cache         map[string]string // -o: limits of the cache, by setting
+	ReadyFD       int               // in the background process: where to say that the mount answers
 }
 
 func mountCommand(h *host) *cli.Command {
@@ -38,7 +39,7 @@ func mountCommand(h *host) *cli.Command {
 		Description: manual("Shows branches, tags and versions read-only under MOUNTPOINT, and the working folder of the\ndefault branch under MOUNTPOINT/work. The command returns when the mount answers; a background\nprocess goes on serving it until tarn umount, umount -R, SIGTERM or SIGINT.\nMOUNTPOINT is an empty folder that is there (or --mkdir).",
 			"tarn mount /data/towns.lake /mnt/towns",
 			outcome.NotFound, outcome.Busy, outcome.Permission, outcome.Unreachable, outcome.Full, outcome.Fenced, outcome.Damaged, outcome.Interrupted),
-		Flags: []cli.Flag{
+		Flags: append(cacheFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "work", Usage: "mount the working folders on `DIR` instead of MOUNTPOINT/work"},
 			&cli.BoolFlag{Name: "read-only", Usage: "without working folders"},
 			&cli.StringFlag{Name: "links", Value: "symlinks", Usage: "show branches and tags as `KIND`: symlinks, or folders for Samba, Docker and backup tools"},
@@ -51,7 +52,7 @@ func mountCommand(h *host) *cli.Command {
 			&cli.StringFlag{Name: "pid-file", Usage: "write the process id of the mount to `FILE`"},
 			&cli.BoolFlag{Name: "debug-fuse", Usage: "log each request of the kernel"},
 			&cli.IntFlag{Name: "ready-fd", Hidden: true, Value: -1},
-		},
+		}...),
 		Action: action(h, 2, 2, func(c *cli.Context, k *call) error {
 			o, err := readMountOptions(c, k)
 			if err != nil {
@@ -96,6 +97,12 @@ func (o *mountOptions) complete(k *call) error {
 		return usageError("mount: --read-only has no working folders to put at --work %s", o.Work)
 	}
 	var err error
+	for key, v := range o.Cache {
+		k.values[key] = configValue{key, v, "flag"}
+	}
+	if k.cache, err = k.cacheOptions(); err != nil {
+		return err
+	}
 	if o.URL, err = k.absoluteURL(o.URL); err != nil {
 		return err
 	}
@@ -127,6 +134,14 @@ func (o *mountOptions) addOptions(group string) error {
 			o.AllowNonEmpty = true
 		case "mkdir", "x-mount.mkdir":
 			o.Mkdir = true
+		case "cache-size", "cache-min-free":
+			if value == "" {
+				return usageError("mount: option -o %s needs a value", key)
+			}
+			if o.Cache == nil {
+				o.Cache = map[string]string{}
+			}
+			o.Cache[strings.ReplaceAll(key, "-", "_")] = value
 		case "work", "links", "log-file", "pid-file":
 			if !hasValue || value == "" {
 				return usageError("mount: option -o %s needs a value", key)
@@ -171,6 +186,11 @@ func (o mountOptions) args(k *call) []string {
 	}
 	if o.Work != "" {
 		args = append(args, "--work", o.Work)
+	}
+	for _, s := range settings { // the environment and config.toml are read there as well
+		if v := k.values[s.Key]; strings.HasPrefix(s.Flag, "cache-") && v.Source == "flag" {
+			args = append(args, "--"+s.Flag, v.Value)
+		}
 	}
 	if o.PIDFile != "" {
 		args = append(args, "--pid-file", o.PIDFile)

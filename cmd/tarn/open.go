@@ -14,14 +14,18 @@ import (
 // started before the first request; the caller closes it.
 func (k *call) newWorker() *lake.Client {
 	o := &lake.ClientOptions{Log: k.Log}
-	if cache, err := k.xdg("XDG_CACHE_HOME", ".cache"); err == nil {
-		o.TempDir = filepath.Join(cache, "tarn", "spill")
+	if cache, err := k.cacheHome(); err == nil {
+		o.TempDir = filepath.Join(cache, "spill")
 	}
 	return lake.NewClient(o)
 }
 
 func (k *call) engineOptions(ctx context.Context, url string, w *lake.Client) engine.Options {
-	return engine.Options{URL: url, Author: fallbackAuthor(ctx, k), Program: versionLine(), Worker: w, Log: k.Log}
+	o := engine.Options{URL: url, Author: fallbackAuthor(ctx, k), Program: versionLine(), Worker: w, Cache: k.cache, Log: k.Log}
+	if home, err := k.cacheHome(); err == nil {
+		o.CacheHome = home
+	}
+	return o
 }
 
 // withRepository finds the command's repository and opens it for f. No
