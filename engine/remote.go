@@ -27,6 +27,8 @@ func (p published) known(ctx context.Context, s stored) (cache.Object, error) {
 	if o.Size >= 0 {
 		return o, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, headLimit)
+	defer cancel()
 	info, err := p.e.store.Head(ctx, s.path)
 	if err != nil {
 		return o, err
@@ -37,6 +39,9 @@ func (p published) known(ctx context.Context, s stored) (cache.Object, error) {
 	}
 	return o, nil
 }
+
+// headLimit is how long a store may take to describe an object.
+const headLimit = 30 * time.Second
 
 // openRemote opens a file to be read in places: the whole file where the cache
 // has it and knows it to be right, else its blocks.
@@ -106,7 +111,7 @@ func (p published) failed(key string, err error) error {
 		return p.e.cacheErr
 	case errors.Is(err, cache.ErrNoRoom):
 		return outcome.Wrap(outcome.Full, "no room for "+key+" in the cache "+p.e.cache.Dir(), err, "free some space there, or allow more: cache_size; tarn cache says what it holds")
-	case errors.Is(err, cache.ErrStalled), errors.Is(err, blobstore.ErrTemporary):
+	case errors.Is(err, cache.ErrStalled), errors.Is(err, blobstore.ErrTemporary), errors.Is(err, context.DeadlineExceeded):
 		return outcome.Wrap(outcome.Unreachable, "cannot read "+key+" from "+p.e.URL(), err, "check the network and the store, then try again")
 	}
 	return fmt.Errorf("read %s: %w", key, err)

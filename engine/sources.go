@@ -163,8 +163,8 @@ func (p published) sizeOf(ctx context.Context, id repo.ID, name, sum string) (in
 	if n, ok := p.e.cache.ObjectSize(p.object(stored{key, -1, sum})); ok && sum != "" {
 		return n, nil
 	}
-	info, err := p.e.store.Head(ctx, key)
-	return info.Size, err
+	o, err := p.known(ctx, stored{key, -1, sum})
+	return o.Size, err
 }
 
 // committed is a version that waits in the outbox: its folder and its new data

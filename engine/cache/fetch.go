@@ -43,7 +43,7 @@ func (c *Cache) fetch(ctx context.Context, o *Object, first, count int64, stalle
 		}
 		if !errors.Is(err, errBroken) || try >= tries || ctx.Err() != nil {
 			if errors.Is(err, errBroken) {
-				return c.wrongSize(ctx, o, err)
+				return c.wrongSize(ctx, o, stalled, err)
 			}
 			return err
 		}
@@ -108,7 +108,7 @@ func (c *Cache) request(ctx context.Context, o *Object, off, end int64, stalled 
 			if off == o.Size {
 				var more [1]byte
 				if m, _ := io.ReadFull(body, more[:]); m > 0 {
-					return c.wrongSize(ctx, o, ErrSize)
+					return c.wrongSize(ctx, o, stalled, ErrSize)
 				}
 			}
 			data := buf
@@ -135,8 +135,8 @@ func (c *Cache) request(ctx context.Context, o *Object, off, end int64, stalled 
 
 // wrongSize asks for the size of an object that seems to have another than is
 // recorded; err where it has not.
-func (c *Cache) wrongSize(ctx context.Context, o *Object, err error) error {
-	w := watch(ctx, c.o.Stall, nil)
+func (c *Cache) wrongSize(ctx context.Context, o *Object, stalled func(error), err error) error {
+	w := watch(ctx, c.o.Stall, stalled)
 	defer w.stop()
 	info, herr := o.Source.Head(w.ctx, o.Key)
 	switch {
@@ -181,9 +181,7 @@ func watch(ctx context.Context, limit time.Duration, stalled func(error)) *watch
 		if body != nil {
 			body.Close()
 		}
-		if stalled != nil {
-			stalled(err)
-		}
+		stalled(err)
 	})
 	return w
 }

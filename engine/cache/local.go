@@ -54,7 +54,9 @@ func (l *Local) Close() error { return l.f.Close() }
 func (c *Cache) Local(ctx context.Context, o Object) (*Local, error) {
 	id := o.id()
 	path := c.filePath(o.Space, id, o.Key)
-	return c.local(ctx, path, func(ctx context.Context) error { return c.download(ctx, &o, id, path) })
+	return c.local(ctx, path, func(ctx context.Context, stalled func(error)) error {
+		return c.download(ctx, &o, id, path, stalled)
+	})
 }
 
 // Cached is Local where the object is there and was found right by this
@@ -88,7 +90,7 @@ func (c *Cache) ObjectSize(o Object) (int64, bool) {
 // wrong. The name's suffix is the file's.
 func (c *Cache) Make(ctx context.Context, space, name string, size int64, fill func(ctx context.Context, path string) error) (*Local, error) {
 	path := c.filePath(space, nameID("made", name), name)
-	return c.local(ctx, path, func(ctx context.Context) error {
+	return c.local(ctx, path, func(ctx context.Context, _ func(error)) error {
 		t, err := c.disk.reserve(space, size)
 		if err != nil {
 			return noRoom(err)
@@ -126,8 +128,10 @@ func (c *Cache) SizeOf(space, name string) (int64, bool) {
 }
 
 // local opens the file at path, making it first where it is not there. It is
-// made once however many ask, and goes on when they give up.
-func (c *Cache) local(ctx context.Context, path string, get func(ctx context.Context) error) (*Local, error) {
+// made once however many ask, and goes on when they give up. get tells when a
+// store has become silent: it is not waited for then, because it may hang in a
+// store that cannot be interrupted.
+func (c *Cache) local(ctx context.Context, path string, get func(ctx context.Context, stalled func(error)) error) (*Local, error) {
 	for try := 1; ; try++ {
 		l, err := c.openLocal(path)
 		if err == nil {
@@ -137,13 +141,19 @@ func (c *Cache) local(ctx context.Context, path string, get func(ctx context.Con
 			return nil, fmt.Errorf("%w: %w", ErrNoRoom, err)
 		}
 		done := c.whole.DoChan(path, func() (any, error) {
-			var err error = ErrClosed
-			wait := make(chan struct{})
-			if !c.start(func() { defer close(wait); err = get(c.ctx) }) {
-				close(wait)
+			ctx, cancel := context.WithCancel(c.ctx)
+			defer cancel()
+			end := make(chan error, 1)
+			tell := func(err error) {
+				select {
+				case end <- err:
+				default: // the first reason counts
+				}
 			}
-			<-wait
-			return nil, err
+			if !c.start(func() { tell(get(ctx, tell)) }) {
+				return nil, ErrClosed
+			}
+			return nil, <-end
 		})
 		select {
 		case r := <-done:
@@ -225,9 +235,9 @@ func (c *Cache) verifyFile(f *os.File, path string) error {
 }
 
 // download brings a whole object and gives it its name.
-func (c *Cache) download(ctx context.Context, o *Object, id, path string) error {
+func (c *Cache) download(ctx context.Context, o *Object, id, path string, stalled func(error)) error {
 	if o.Size < 0 {
-		body, err := c.measure(ctx, o)
+		body, err := c.measure(ctx, o, stalled)
 		if err != nil {
 			return err
 		}
@@ -239,7 +249,7 @@ func (c *Cache) download(ctx context.Context, o *Object, id, path string) error 
 	if err != nil {
 		return noRoom(err)
 	}
-	if err := c.fill(ctx, o, id, t.f); err != nil {
+	if err := c.fill(ctx, o, id, t.f, stalled); err != nil {
 		t.discard()
 		return err
 	}
@@ -247,17 +257,17 @@ func (c *Cache) download(ctx context.Context, o *Object, id, path string) error 
 }
 
 // measure finds out the size of an object. A small one is read at once.
-func (c *Cache) measure(ctx context.Context, o *Object) ([]byte, error) {
+func (c *Cache) measure(ctx context.Context, o *Object, stalled func(error)) ([]byte, error) {
 	for try := 1; ; try++ {
-		body, err := c.getSmall(ctx, o)
+		body, err := c.getSmall(ctx, o, stalled)
 		if !errors.Is(err, errBroken) || try >= tries || ctx.Err() != nil {
 			return body, err
 		}
 	}
 }
 
-func (c *Cache) getSmall(ctx context.Context, o *Object) ([]byte, error) {
-	w := watch(ctx, c.o.Stall, nil)
+func (c *Cache) getSmall(ctx context.Context, o *Object, stalled func(error)) ([]byte, error) {
+	w := watch(ctx, c.o.Stall, stalled)
 	defer w.stop()
 	r, info, err := o.Source.Get(w.ctx, o.Key)
 	if err != nil {
@@ -299,17 +309,17 @@ func (c *Cache) keepBytes(o *Object, path string, b []byte) error {
 
 // fill writes an object to f: blocks that are kept are copied, the rest comes
 // by several requests at a time.
-func (c *Cache) fill(ctx context.Context, o *Object, id string, f *os.File) error {
+func (c *Cache) fill(ctx context.Context, o *Object, id string, f *os.File, stalled func(error)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(downloads)
 	blocks := o.blocks(c.o.BlockSize)
 	for first := int64(0); first < blocks; first += partBlocks {
-		g.Go(func() error { return c.fillPart(ctx, o, id, f, first, min(blocks, first+partBlocks)) })
+		g.Go(func() error { return c.fillPart(ctx, o, id, f, first, min(blocks, first+partBlocks), stalled) })
 	}
 	return g.Wait()
 }
 
-func (c *Cache) fillPart(ctx context.Context, o *Object, id string, f *os.File, first, end int64) error {
+func (c *Cache) fillPart(ctx context.Context, o *Object, id string, f *os.File, first, end int64, stalled func(error)) error {
 	need := (end - first) * c.o.BlockSize
 	if err := c.under.Acquire(ctx, min(need, c.o.Memory)); err != nil {
 		return err
@@ -335,7 +345,7 @@ func (c *Cache) fillPart(ctx context.Context, o *Object, id string, f *os.File, 
 			m++
 		}
 		at := n
-		err := c.fetch(ctx, o, n, m-n, nil, func(data []byte) error {
+		err := c.fetch(ctx, o, n, m-n, stalled, func(data []byte) error {
 			at++
 			return write(at-1, data)
 		})

@@ -292,9 +292,21 @@ func TestHangingStore(t *testing.T) {
 	if _, err := tryReadAll(c, o, block); !errors.Is(err, cache.ErrStalled) {
 		t.Fatalf("hanging store: %v", err)
 	}
+	for _, size := range []int64{o.Size, -1} {
+		o := o
+		o.Size = size
+		if _, err := c.Local(t.Context(), o); !errors.Is(err, cache.ErrStalled) {
+			t.Fatalf("hanging store, whole: %v", err)
+		}
+	}
 	s.set(func() { s.hang = false })
 	if b, err := tryReadAll(c, o, block); err != nil || !bytes.Equal(b, data) {
 		t.Errorf("the store is back: %v", err)
+	}
+	if l, err := c.Local(t.Context(), o); err != nil {
+		t.Errorf("the store is back, whole: %v", err)
+	} else {
+		l.Close()
 	}
 }
 
