@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/tarnfs/tarn/engine/cache"
 	"github.com/tarnfs/tarn/engine/lake"
 	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/repo"
@@ -261,6 +263,7 @@ func (c *committing) sameContent(ctx context.Context, v *candidate) (bool, error
 func (c *committing) sameRows(ctx context.Context, v *candidate, old *versionIndex, t tableChange) (bool, error) {
 	same, err := c.compareRows(ctx, v, old, t)
 	switch o := outcome.Of(err); {
+	case errors.Is(err, cache.ErrNoRoom): // too large for the cache: no reason to refuse a commit
 	case err == nil, o == outcome.Full, o == outcome.Interrupted, errIs(err, lake.ErrWorkerDied, lake.ErrTimeout):
 		return same, deskError(err)
 	}

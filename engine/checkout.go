@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tarnfs/tarn/engine/cache"
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/fault"
 	"github.com/tarnfs/tarn/engine/kv/sqlitekv"
@@ -87,6 +89,12 @@ func (w *Work) project(ctx context.Context, tree *versionTree, path string, know
 	ctx, done := w.e.holding(ctx)
 	defer done()
 	frozen, err := tree.where.localCatalog(ctx, tree.meta.ID, tree.meta.SHA256[repo.CatalogFile])
+	if errors.Is(err, cache.ErrNoRoom) {
+		// Without a cache there is still the state folder.
+		frozen = path + ".frozen"
+		defer os.Remove(frozen)
+		err = tree.copyCatalog(ctx, frozen)
+	}
 	if err != nil {
 		return err
 	}
@@ -95,6 +103,21 @@ func (w *Work) project(ctx context.Context, tree *versionTree, path string, know
 		return outcome.Wrap(outcome.Damaged, "version "+tree.meta.ID.Short()+": "+repo.CatalogFile, err, "run: tarn verify")
 	}
 	return deskError(err)
+}
+
+// copyCatalog writes the frozen catalog to a new file.
+func (t *versionTree) copyCatalog(ctx context.Context, path string) error {
+	f, err := t.where.openFile(ctx, t.meta.ID, repo.CatalogFile, t.meta.SHA256[repo.CatalogFile])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, io.NewSectionReader(f, 0, f.Size()))
+	return errors.Join(err, out.Close())
 }
 
 // beginning fills in time and schema of the first snapshot in a ledger.

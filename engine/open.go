@@ -119,7 +119,7 @@ func (e *Engine) openCache() {
 	if home == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			e.cacheErr = outcome.Wrap(outcome.Permission, "no cache folder", err, "set XDG_CACHE_HOME or HOME")
+			e.cacheErr = outcome.Mark(outcome.Permission, "no cache folder: "+err.Error(), cache.ErrNoRoom, "set XDG_CACHE_HOME or HOME")
 			o.Size, base = -1, os.DevNull // below which nothing is
 		}
 		home = filepath.Join(base, "tarn")

@@ -493,6 +493,18 @@ func TestCacheTooSmall(t *testing.T) {
 			if !strings.Contains(outcome.Next(err), "cache_size") {
 				t.Errorf("what to do: %s", outcome.Next(err))
 			}
+			// Work goes on without a cache, also where rows would have to be compared.
+			w, err := e.OpenWork(ctx, "main")
+			if err != nil {
+				t.Fatal(err)
+			}
+			drop(t, w, "main/t/b.csv", "id,name,pop\n3,Chur,38000\n\n")
+			if r := commit(t, w); r.ID == "" {
+				t.Error("nothing was committed")
+			}
+			if err := w.Check(ctx); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
