@@ -87,6 +87,7 @@ func TestKillWhileFilling(t *testing.T) {
 		}
 		l.Close()
 	}
+	c.Close()
 	u, err := c.Usage()
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestLimit(t *testing.T) {
 				} else if err == nil {
 					l.Close()
 				}
-				if n := onDisk(t, dir); n > limit {
+				if n := onDiskLocked(t, dir); n > limit {
 					t.Errorf("%d bytes in a cache of %d", n, limit)
 				}
 			}
@@ -152,6 +153,22 @@ func TestLimit(t *testing.T) {
 	if len(files(t, dir, "/blocks/")) == 0 {
 		t.Error("no block was kept")
 	}
+}
+
+// onDiskLocked is onDisk while nothing is added or evicted: a walk beside that
+// counts what goes and what comes in its place.
+func onDiskLocked(t testing.TB, dir string) int64 {
+	t.Helper()
+	l, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer l.Close()
+	if err := unix.Flock(int(l.Fd()), unix.LOCK_EX); err != nil {
+		t.Error(err)
+	}
+	return onDisk(t, dir)
 }
 
 // TestLRU: what was not used for longest goes first.

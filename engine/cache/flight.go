@@ -75,8 +75,8 @@ func (c *Cache) block(ctx context.Context, o *Object, id string, n, from, ahead 
 }
 
 // prefetch loads blocks from first to last that are not there, if there is
-// memory for them.
-func (c *Cache) prefetch(o *Object, id string, first, last int64) {
+// memory for them; false: there is none.
+func (c *Cache) prefetch(o *Object, id string, first, last int64) bool {
 	c.mu.Lock()
 	for first <= last && c.knownLocked(blockKey{o.Space, id, first}) {
 		first++
@@ -85,7 +85,7 @@ func (c *Cache) prefetch(o *Object, id string, first, last int64) {
 	want := (last - first + 1) * c.o.BlockSize
 	if first > last || !c.under.TryAcquire(want) {
 		c.mu.Unlock()
-		return
+		return first > last
 	}
 	r := c.claimLocked(o, id, first, last)
 	c.under.Release(want - r.size(c.o.BlockSize))
@@ -96,6 +96,7 @@ func (c *Cache) prefetch(o *Object, id string, first, last int64) {
 		c.fail(r, ErrClosed)
 		c.under.Release(r.bytes)
 	}
+	return true
 }
 
 func (r *run) size(block int64) int64 { return int64(len(r.keys)) * block }
@@ -130,7 +131,20 @@ func (c *Cache) load(r *run, demand bool) {
 		}
 		r.bytes = r.size(c.o.BlockSize)
 	}
-	defer func() { c.under.Release(r.bytes) }()
+	// Kept beside the reading of what follows; their memory counts until then.
+	saves := make(chan func(), len(r.keys))
+	saved := make(chan struct{})
+	go func() {
+		defer close(saved)
+		for save := range saves {
+			save()
+		}
+	}()
+	defer func() {
+		close(saves)
+		<-saved
+		c.under.Release(r.bytes)
+	}()
 	for i := 0; i < len(r.keys); {
 		if data, ok := c.loadBlock(r.o, r.keys[i]); ok {
 			c.settle(r, i, data, nil)
@@ -151,7 +165,7 @@ func (c *Cache) load(r *run, demand bool) {
 			k := r.keys[at]
 			c.settle(r, at, data, nil)
 			at++
-			c.saveBlock(k, data)
+			saves <- func() { c.saveBlock(k, data) }
 			return nil
 		})
 		if err != nil {

@@ -333,7 +333,7 @@ func (c *Cache) fillPart(ctx context.Context, o *Object, id string, f *os.File, 
 	}
 	for n := first; n < end; {
 		k := blockKey{o.Space, id, n}
-		if data, err := readBlock(c.blockPath(k), k, o.blockLen(n, c.o.BlockSize)); err == nil {
+		if data, ok := c.keptBlock(o, k); ok {
 			if err := write(n, data); err != nil {
 				return err
 			}
@@ -341,7 +341,7 @@ func (c *Cache) fillPart(ctx context.Context, o *Object, id string, f *os.File, 
 			continue
 		}
 		m := n + 1
-		for m < end && !c.blockOnDisk(blockKey{o.Space, id, m}) {
+		for m < end && !c.likelyKept(blockKey{o.Space, id, m}) {
 			m++
 		}
 		at := n
@@ -357,9 +357,27 @@ func (c *Cache) fillPart(ctx context.Context, o *Object, id string, f *os.File, 
 	return nil
 }
 
-func (c *Cache) blockOnDisk(k blockKey) bool {
-	_, err := os.Stat(c.blockPath(k))
-	return err == nil
+// keptBlock is a block from memory or disk.
+func (c *Cache) keptBlock(o *Object, k blockKey) ([]byte, bool) {
+	c.mu.Lock()
+	data, ok := c.mem.Get(k)
+	c.mu.Unlock()
+	if ok {
+		return data, true
+	}
+	data, err := readBlock(c.blockPath(k), k, o.blockLen(k.n, c.o.BlockSize))
+	return data, err == nil
+}
+
+func (c *Cache) likelyKept(k blockKey) bool {
+	c.mu.Lock()
+	ok := c.mem.Contains(k)
+	c.mu.Unlock()
+	if !ok {
+		_, err := os.Stat(c.blockPath(k))
+		ok = err == nil
+	}
+	return ok
 }
 
 // name compares a complete download with its sha256 and gives it its name.

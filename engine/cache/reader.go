@@ -83,14 +83,14 @@ func (r *Reader) ReadAtContext(ctx context.Context, p []byte, off int64) (int, e
 	}
 	size := r.c.o.BlockSize
 	first, last := off/size, (end-1)/size
-	r.plan(first, last)
+	more := r.plan(first, last)
 	done := 0
 	for n := first; n <= last; n++ {
 		from := n
 		if n > 0 && n == r.o.blocks(size)-1 && n == first && r.o.blockLen(n, size) < min(tailSize, size) {
 			from = n - 1
 		}
-		data, err := r.c.block(ctx, &r.o, r.id, n, from, last-n)
+		data, err := r.c.block(ctx, &r.o, r.id, n, from, last-n+more)
 		if err != nil {
 			return done, err
 		}
@@ -102,13 +102,14 @@ func (r *Reader) ReadAtContext(ctx context.Context, p []byte, off int64) (int, e
 	return done, nil
 }
 
-// plan notes what is read and reads ahead.
-func (r *Reader) plan(first, last int64) {
+// plan notes what is read and reads ahead. Where there is no memory to do that
+// beside, it says how many blocks to ask for with what is waited for.
+func (r *Reader) plan(first, last int64) (more int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.streamLocked(first)
 	if last < s.next && s.next > 0 { // the block it is in
-		return
+		return 0
 	}
 	if s.next > 0 {
 		s.window = min(max(2, 2*s.window), maxWindow)
@@ -118,14 +119,19 @@ func (r *Reader) plan(first, last int64) {
 	window := min(s.window, r.c.window())
 	if window == 0 || s.ahead-last > window/2 {
 		s.ahead = max(s.ahead, last)
-		return
+		return 0
 	}
 	// What is asked for now is part of the request.
 	to := min(last+window, r.o.blocks(r.c.o.BlockSize)-1)
-	if to > s.ahead {
-		r.c.prefetch(&r.o, r.id, max(first, s.ahead+1), to)
-		s.ahead = to
+	if to <= s.ahead {
+		return 0
 	}
+	if !r.c.prefetch(&r.o, r.id, max(first, s.ahead+1), to) {
+		s.ahead = max(s.ahead, last)
+		return window / 2
+	}
+	s.ahead = to
+	return 0
 }
 
 // streamLocked finds the stream that a read of block first belongs to, one
