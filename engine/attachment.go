@@ -90,7 +90,7 @@ func (e *Engine) AttachDirect(v VersionTree, root string) (Attachment, error) {
 	if root == "" {
 		root = e.URL()
 	}
-	setup := setupOf(e.o.URL)
+	setup := setupOf(e.Address())
 	root = duckURL(strings.TrimRight(root, "/") + "/")
 	a := Attachment{
 		Setup: setup,
