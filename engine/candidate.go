@@ -204,20 +204,23 @@ func (c *committing) freeze(ctx context.Context, v *candidate) error {
 		DuckLake: repo.DuckLake{Version: "1.0", SnapshotID: v.snapshot, SchemaVersion: v.content.Snapshot.SchemaVersion},
 		SHA256:   map[string]string{},
 	}
-	v.meta.CreatedAt = repo.NextTime(w.e.now())
+	v.meta.Meta = c.meta
+	parents := c.parents
 	if c.base.meta != nil {
-		v.meta.Parents = []repo.ID{c.base.ID()}
-		v.meta.CreatedAt = repo.NextTime(w.e.now(), c.base.meta)
-		n := c.base.meta.Number
+		parents = append([]*repo.Version{c.base.meta}, parents...)
+	}
+	v.meta.CreatedAt = repo.NextTime(w.e.now(), parents...)
+	var err error
+	for _, p := range parents {
+		v.meta.Parents = append(v.meta.Parents, p.ID)
+		n := p.Number
 		if n == 0 {
-			var err error
-			if n, err = w.e.repo.Number(ctx, c.base.ID()); err != nil {
+			if n, err = w.e.repo.Number(ctx, p.ID); err != nil {
 				return err
 			}
 		}
-		v.meta.Number = n + 1
+		v.meta.Number = max(v.meta.Number, n+1)
 	}
-	var err error
 	if c.building, err = w.generation().Outbox().NewVersionDir(string(v.meta.ID)); err != nil {
 		return err
 	}

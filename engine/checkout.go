@@ -80,12 +80,6 @@ func (w *Work) project(ctx context.Context, tree *versionTree, path string, know
 	if err != nil {
 		return err
 	}
-	var names []lake.Named
-	for f := range ix.files.All() {
-		if f.Kind == repo.DataFile && f.Name != "" {
-			names = append(names, lake.Named{StageID: "base", DataFileID: f.ID, Name: f.Name, SHA256: f.SourceSHA256})
-		}
-	}
 	ctx, done := w.e.holding(ctx)
 	defer done()
 	frozen, err := tree.where.localCatalog(ctx, tree.meta.ID, tree.meta.SHA256[repo.CatalogFile])
@@ -98,7 +92,7 @@ func (w *Work) project(ctx context.Context, tree *versionTree, path string, know
 	if err != nil {
 		return err
 	}
-	err = w.e.worker.Thaw(ctx, lake.ThawRequest{Frozen: frozen, Path: path, DataPath: w.e.dataPath(), Names: names})
+	err = w.e.worker.Thaw(ctx, lake.ThawRequest{Frozen: frozen, Path: path, DataPath: w.e.dataPath(), Names: baseNames(ix.files)})
 	if errors.Is(err, lake.ErrDamaged) {
 		return outcome.Wrap(outcome.Damaged, "version "+tree.meta.ID.Short()+": "+repo.CatalogFile, err, "run: tarn verify")
 	}
@@ -118,6 +112,18 @@ func (t *versionTree) copyCatalog(ctx context.Context, path string) error {
 	}
 	_, err = io.Copy(out, io.NewSectionReader(f, 0, f.Size()))
 	return errors.Join(err, out.Close())
+}
+
+// baseNames are the names of dropped files that a version knows: what tarn_file
+// is after a projection.
+func baseNames(files *repo.Files) []lake.Named {
+	var names []lake.Named
+	for f := range files.All() {
+		if f.Kind == repo.DataFile && f.Name != "" {
+			names = append(names, lake.Named{StageID: "base", DataFileID: f.ID, Name: f.Name, SHA256: f.SourceSHA256})
+		}
+	}
+	return names
 }
 
 // beginning fills in time and schema of the first snapshot in a ledger.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,6 +105,10 @@ type committing struct {
 	changes []work.Change
 	base    *versionTree // what the folder was at
 	times   *timings
+
+	parents []*repo.Version            // of a merge: those besides the base
+	known   map[string]*repo.File      // stored files that another version describes, by path
+	meta    map[string]json.RawMessage // of version.json
 
 	sources   map[string]*source // by stage id
 	stored    []convertedFile    // new stored files of this commit

@@ -62,6 +62,25 @@ A/main rm main/t1/a.parquet`, `
 A/main last
 A/main undo
 A/main push`},
+	{"a pull of two", published + `
+B/main drop main/t1/f.csv csv id,name 2 21
+B/main commit
+B/main push
+A/main drop main/t1/new.parquet parquet id,name 3 11
+A/main commit
+A/main rm main/t1/a.parquet
+A/main drop main/t4/a.csv csv id 2 12
+A/main commit`, "A/main pull"},
+	{"a pull of nothing of its own", published + `
+B/main drop main/t1/f.csv csv id,name 2 21
+B/main commit
+B/main push`, "A/main pull"},
+	{"a pull that is refused", published + `
+B/main drop main/t1/a.csv csv id,name 2 21
+B/main commit
+B/main push
+A/main drop main/t1/a.csv csv id,name 3 11
+A/main commit`, "A/main pull"},
 	{"an open behind the tip", published + `
 B/main drop main/t1/f.csv csv id,name 2 21
 B/main commit

@@ -61,6 +61,15 @@ B/main last
 B/main drop main/t1/b.csv csv id,name 2 %[1]d
 B/main commit
 B/main push`, "A/main last", "", false},
+	{"pull", `
+A/main last
+A/main drop main/t1/a%d.csv csv id,name 3 %[1]d
+A/main drop main/t2/a%[1]d.parquet parquet id 2 1%[1]d
+A/main commit
+B/main last
+B/main drop main/t1/b%[1]d.csv csv id,name 2 2%[1]d
+B/main commit
+B/main push`, "A/main pull", "", false},
 	{"undo", `
 A/main last
 A/main drop main/t1/a.csv csv id,name 3 %d

@@ -121,7 +121,7 @@ type Workspace interface {
 	FolderSync(ctx context.Context) error
 	// LastOutcome is what reading a control file gives.
 	LastOutcome(v Verb) string
-	// HasVerb says whether the control file exists (.pull does not yet).
+	// HasVerb says whether the control file exists.
 	HasVerb(v Verb) bool
 
 	// Generated files, rendered now. FailedText is "" when nothing failed since the last success.

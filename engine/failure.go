@@ -115,7 +115,10 @@ func failureText(v Verb, err error) string {
 		word = "refused"
 	}
 	what := outcome.Message(err)
-	next := upperFirst(strings.TrimSuffix(outcome.Next(err), ", then try again")) + ", then: touch ." + string(v)
+	next := upperFirst(strings.TrimSuffix(outcome.Next(err), ", then try again"))
+	if !strings.Contains(next, "touch .") && !(v == VerbPull && outcome.Of(err) == outcome.Conflict) {
+		next += ", then: touch ." + string(v)
+	}
 	if v == VerbCommit {
 		next = "nothing was changed; your files are still here. " + next
 	}

@@ -45,7 +45,10 @@ func (c *committing) files(ctx context.Context, content *lake.Content, old *vers
 	for i := range list {
 		f, doubt := &list[i], content.Files[i].Doubt
 		was, known := old.files.Get(f.Path)
+		other := c.known[f.Path] // as another version describes it
 		switch sum, ours := stored[f.Path]; {
+		case !known && other != nil && other.SHA256 != "":
+			f.SHA256, f.Logical, doubt = other.SHA256, f.Logical && other.Logical, false // settled there
 		case known:
 			f.SHA256 = was.SHA256
 			// Settled when it was new, unless it is about to become logical.

@@ -208,7 +208,7 @@ func (p *plainCheckout) lay(w *Work, data string) error {
 		}
 		links["data"] = data
 	}
-	for _, v := range []Verb{VerbCommit, VerbPush, VerbReset} {
+	for _, v := range []Verb{VerbCommit, VerbPush, VerbPull, VerbReset} {
 		links["."+string(v)] = "use: tarn " + string(v) + "/x"
 	}
 	for name, target := range links {
@@ -248,7 +248,7 @@ func (p *plainCheckout) link(w *Work) error {
 }
 
 func plainReadme(w *Work) string {
-	return strings.NewReplacer("touch .commit ", "tarn commit   ", "touch .push ", "tarn push   ", "touch .reset ", "tarn reset   ").Replace(w.ReadmeText()) +
+	return strings.NewReplacer("touch .commit ", "tarn commit   ", "touch .push ", "tarn push   ", "touch .pull ", "tarn pull   ", "touch .reset ", "tarn reset   ").Replace(w.ReadmeText()) +
 		"\nThis is a plain checkout: commands do the work. .commit and its like lead nowhere, so that touch fails.\n"
 }
 

@@ -101,8 +101,15 @@ func (w *Work) movedOn(tip repo.ID) error {
 	if tip != "" {
 		what += " to " + tip.Short()
 	}
-	return outcome.New(outcome.Moved, what+": somebody else pushed first",
-		"copy what you need out of the working folder, run tarn reset --last (tarn reset --undo brings it back), and do the work again")
+	return outcome.New(outcome.Moved, what+": somebody else pushed first", w.redoHint())
+}
+
+// redoHint says how work goes on that was made from an older version of the branch.
+func (w *Work) redoHint() string {
+	if w.plain != nil {
+		return "redo your work on the new version and publish it: tarn pull, then tarn push"
+	}
+	return "redo your work on the new version and publish it: touch .pull .push"
 }
 
 // upload brings everything of a version but the ref to the repository.

@@ -286,6 +286,7 @@ func (w *Work) ReadmeText() string {
   status diff log            what is to be committed, and the history
   touch .commit              make a version of it (local)
   touch .push                publish the versions
+  touch .pull                redo what is not pushed on the branch's new version
   touch .reset               drop what is not committed (kept 7 days: tarn reset --undo)
   FAILED.txt                 after a failure: what and why
   catalog/ data/ attach.sql  for DuckDB with the ducklake extension

@@ -29,7 +29,7 @@ func (w *Work) turn(ctx context.Context) (release func(), err error) {
 	case <-w.closing:
 		return nil, outcome.New(outcome.Busy, "the working folder is closing", "mount it again")
 	case <-timer.C:
-		return nil, outcome.New(outcome.Busy, "another commit, push or reset is still running", "wait until status says that it has ended")
+		return nil, outcome.New(outcome.Busy, "another commit, push, pull or reset is still running", "wait until status says that it has ended")
 	}
 }
 
@@ -77,6 +77,11 @@ func (w *Work) act(bg, caller context.Context, v Verb, message string) (err erro
 		if r, err = w.push(bg, PushOptions{}); err == nil {
 			text = r.Text()
 		}
+	case VerbPull:
+		var r *PullResult
+		if r, err = w.pull(bg); err == nil {
+			text = r.Text()
+		}
 	case VerbReset:
 		var r *ResetResult
 		if r, err = w.reset(bg, ResetOptions{}); err == nil {
@@ -85,7 +90,11 @@ func (w *Work) act(bg, caller context.Context, v Verb, message string) (err erro
 	default:
 		err = outcome.New(outcome.NotFound, fmt.Sprintf("no such control file: .%s", v), "")
 	}
-	w.outcomes.set(v, err, text)
+	if v == VerbPull {
+		w.ended(v, err, text)
+	} else {
+		w.outcomes.set(v, err, text)
+	}
 	if err != nil {
 		w.log.WarnContext(bg, "verb failed", keyVerb, string(v), keyBranch, w.branch, keyErr, err)
 	}
@@ -131,6 +140,7 @@ func (w *Work) Reset(ctx context.Context, o ResetOptions) (*ResetResult, error) 
 	w.outcomes.set(VerbReset, err, textOf(r))
 	if err == nil && o.Last {
 		w.outcomes.forget(VerbPush) // what could not be published is gone
+		w.outcomes.forget(VerbPull)
 	}
 	return r, err
 }
@@ -190,7 +200,9 @@ func (w *Work) LastOutcome(v Verb) string {
 }
 
 // HasVerb says whether a control file exists.
-func (w *Work) HasVerb(v Verb) bool { return v == VerbCommit || v == VerbPush || v == VerbReset }
+func (w *Work) HasVerb(v Verb) bool {
+	return v == VerbCommit || v == VerbPush || v == VerbPull || v == VerbReset
+}
 
 // FolderSync is fsync of the working folder itself: what on_sync in
 // meta/options.toml says.

@@ -29,8 +29,15 @@ var actions = []struct {
 	{8, (*Generator).remove}, {5, (*Generator).rename}, {3, (*Generator).moveStaged}, {3, (*Generator).swap},
 	{4, (*Generator).renameTable}, {3, (*Generator).removeTable}, {1, (*Generator).emptyFolder}, {1, (*Generator).junk},
 	{3, (*Generator).bad}, {2, (*Generator).clash}, {4, (*Generator).allow},
-	{16, verb("commit")}, {8, verb("push")}, {3, (*Generator).again}, {4, verb("reset")}, {4, (*Generator).undo}, {2, verb("last")}, {3, verb("reopen")}, {1, verb("lose")},
+	{16, verb("commit")}, {8, verb("push")}, {5, (*Generator).pull}, {3, (*Generator).again}, {4, verb("reset")}, {4, (*Generator).undo}, {2, verb("last")}, {3, verb("reopen")}, {1, verb("lose")},
 	{2, (*Generator).ref}, {1, (*Generator).open},
+}
+
+func (g *Generator) pull(w *World, name string, f *Folder) []Op {
+	if w.unclear(f, branch(name)) {
+		return nil
+	}
+	return []Op{{name, "pull", nil}}
 }
 
 func verb(v string) action {
@@ -47,6 +54,9 @@ func (g *Generator) Next(w *World) []Op {
 		name := g.folder(w)
 		f := w.Folders[name]
 		if len(f.Unpushed) > 0 && f.Unpushed[0].Parent != w.tip(branch(name)) && g.R.IntN(4) == 0 {
+			if g.R.IntN(3) > 0 && !w.unclear(f, branch(name)) {
+				return []Op{{name, "push", nil}, {name, "pull", nil}, {name, "push", nil}}
+			}
 			return []Op{{name, "push", nil}, {name, "last", nil}} // beaten: begin anew
 		}
 		if g.R.IntN(6) == 0 {

@@ -16,6 +16,7 @@ type World struct {
 	Tags     map[string]*Version
 	Folders  map[string]*Folder
 	serial   int // of the last version
+	numbers  int // given to tables and their columns
 }
 
 // Version is a committed version. It is never changed.
@@ -29,6 +30,8 @@ type Version struct {
 type Table struct {
 	Columns []Column
 	Files   map[string]*File // by stem
+	ID      int              // the same through all versions of one table
+	Schema  int              // another one whenever the columns change
 }
 
 // File is one stored file: it keeps its identity when it is renamed. It has rows.
@@ -87,7 +90,7 @@ func NewWorld() *World {
 
 // Clone is a copy that later operations on w do not change.
 func (w *World) Clone() *World {
-	c := &World{Branches: maps.Clone(w.Branches), Tags: maps.Clone(w.Tags), Folders: map[string]*Folder{}, serial: w.serial}
+	c := &World{Branches: maps.Clone(w.Branches), Tags: maps.Clone(w.Tags), Folders: map[string]*Folder{}, serial: w.serial, numbers: w.numbers}
 	for name, f := range w.Folders {
 		c.Folders[name] = &Folder{f.generation.clone(), slices.Clone(f.Trash)} // what is in the trash is not changed
 	}
@@ -163,6 +166,8 @@ func (w *World) Do(op Op) Expect {
 		return w.commit(f)
 	case "push":
 		return w.push(f, branch(op.Folder))
+	case "pull":
+		return w.pull(f, branch(op.Folder))
 	case "reset", "last":
 		f.reset(op.Verb == "last", w.tip(branch(op.Folder)))
 	case "undo":

@@ -18,6 +18,7 @@ func (w *World) commit(f *Folder) Expect {
 			return fails(outcome.Refused)
 		}
 		if t != nil {
+			w.identify(t)
 			next.Tables[name] = t
 		}
 	}
@@ -29,6 +30,18 @@ func (w *World) commit(f *Folder) Expect {
 	f.Unpushed = append(f.Unpushed, next)
 	f.settle(next)
 	return Expect{outcome.Done, next}
+}
+
+// identify gives a table that is new, or has new columns, numbers of its own.
+func (w *World) identify(t *Table) {
+	if t.ID == 0 {
+		w.numbers++
+		t.ID = w.numbers
+	}
+	if t.Schema == 0 {
+		w.numbers++
+		t.Schema = w.numbers
+	}
 }
 
 // settle makes v the base; what was staged is in it, but for junk and empty folders.
@@ -136,6 +149,7 @@ func (f *Folder) tableAfter(name string) (t *Table, ok bool) {
 	if old != nil {
 		t.Columns = slices.Clone(old.Columns)
 		had = len(t.Columns)
+		t.ID, t.Schema = old.ID, old.Schema
 	}
 	for _, p := range puts {
 		stem := stemOf(p.name)
@@ -154,6 +168,9 @@ func (f *Folder) tableAfter(name string) (t *Table, ok bool) {
 		default:
 			t.Files[stem] = &File{p.Content}
 		}
+	}
+	if old != nil && !slices.Equal(old.Columns, t.Columns) {
+		t.Schema = 0
 	}
 	return t, true
 }

@@ -13,7 +13,7 @@ import (
 //	A/main rm|mkdir|rmdir PATH                below tables/
 //	A/main mv PATH PATH
 //	A/main allow on|off                       allow_schema_change
-//	A/main commit | push | reset | undo | last
+//	A/main commit | push | pull | reset | undo | last
 //	A/main branch NAME | tag NAME             at HEAD
 //	A/b open                                  open a branch's working folder
 //	A/main reopen                             close and open all folders of A
@@ -38,7 +38,7 @@ func branch(folder string) string { _, b, _ := strings.Cut(folder, "/"); return 
 // arguments is how many each verb takes.
 var arguments = map[string]int{
 	"drop": 5, "rm": 1, "mv": 2, "mkdir": 1, "rmdir": 1, "allow": 1,
-	"commit": 0, "push": 0, "reset": 0, "undo": 0, "last": 0,
+	"commit": 0, "push": 0, "pull": 0, "reset": 0, "undo": 0, "last": 0,
 	"branch": 1, "tag": 1, "open": 0, "reopen": 0, "lose": 0,
 }
 

@@ -64,6 +64,12 @@ func (r *Runner) Do(op Op) (id repo.ID, err error) {
 		return c.ID, nil
 	case "push":
 		_, err = w.Push(ctx, engine.PushOptions{})
+	case "pull":
+		p, err := w.Pull(ctx)
+		if err != nil {
+			return "", err
+		}
+		return p.ID, nil
 	case "reset", "last", "undo":
 		_, err = w.Reset(ctx, engine.ResetOptions{Last: op.Verb == "last", Undo: op.Verb == "undo"})
 	default:

@@ -129,6 +129,12 @@ func (f *Folder) begin() (*Building, error) {
 	return &Building{Layout: Layout{f.genPath(n)}, num: n}, nil
 }
 
+// Generation is b as it will be, for who fills it: until it is published
+// nobody else sees it, and it has no staging of its own.
+func (f *Folder) Generation(b *Building) *Generation {
+	return &Generation{Layout: b.Layout, folder: f, num: b.num}
+}
+
 // Discard removes a generation that shall not be published.
 func (f *Folder) Discard(b *Building) error {
 	f.mu.Lock()
