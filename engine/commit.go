@@ -64,7 +64,7 @@ func (w *Work) commit(ctx context.Context, o CommitOptions) (*CommitResult, erro
 	}
 	took()
 	fault.Point("commit.taken")
-	c := &committing{w: w, o: o, opts: opts, taken: taken, changes: taken.Changes, base: w.baseTree(), times: times}
+	c := &committing{w: w, o: o, opts: opts, taken: taken, changes: taken.Changes, base: w.baseTree(), times: times, meta: metaOf(o.Meta)}
 	result, err := c.run(ctx)
 	if err != nil {
 		c.abandon(ctx)

@@ -218,7 +218,7 @@ func (e *Engine) logOf(ctx context.Context, id repo.ID, n int) ([]LogEntry, erro
 }
 
 func logEntry(v *repo.Version, pushed bool) LogEntry {
-	return LogEntry{ID: v.ID, Parents: v.Parents, Number: v.Number, Author: v.Author, Time: v.CreatedAt, Message: v.Message, Pushed: pushed}
+	return LogEntry{ID: v.ID, Parents: v.Parents, Number: v.Number, Author: v.Author, Time: v.CreatedAt, Message: v.Message, Pushed: pushed, Meta: v.Meta}
 }
 
 // Ref is a branch or tag with its version.
@@ -227,6 +227,9 @@ type Ref struct {
 	ID   repo.ID   `json:"id,omitempty"` // "": no version yet
 	Head bool      `json:"head,omitempty"`
 	Time time.Time `json:"created_at,omitzero"`
+	// Of an annotated tag.
+	Message string `json:"message,omitempty"`
+	Author  string `json:"author,omitempty"`
 }
 
 // BranchList is every branch with its version.
@@ -248,7 +251,20 @@ func (e *Engine) TagList(ctx context.Context) ([]Ref, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.refList(ctx, names, "", e.TagTarget)
+	list, err := e.refList(ctx, names, "", e.TagTarget)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		n, err := e.repo.TagNote(ctx, list[i].Name, list[i].ID)
+		if err != nil {
+			return nil, err
+		}
+		if n != nil {
+			list[i].Message, list[i].Author = n.Message, n.Author
+		}
+	}
+	return list, nil
 }
 
 func (e *Engine) refList(ctx context.Context, names []string, head string, target func(context.Context, string) (repo.ID, error)) ([]Ref, error) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -13,7 +14,8 @@ import (
 type CommitOptions struct {
 	Message    string
 	Author     string
-	AllowEmpty bool // make a version even when nothing changed
+	AllowEmpty bool              // make a version even when nothing changed
+	Meta       map[string]string // into version.json, as it is
 }
 
 // CommitResult says what a commit did.
@@ -160,6 +162,8 @@ type LogEntry struct {
 	Time    time.Time `json:"created_at"`
 	Message string    `json:"message"`
 	Pushed  bool      `json:"pushed"`
+	// Meta is what commit --meta was told.
+	Meta map[string]json.RawMessage `json:"meta,omitempty"`
 }
 
 // Text is one line of the file log.

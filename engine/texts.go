@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tarnfs/tarn/engine/outcome"
@@ -234,6 +236,9 @@ func (r *ShowResult) Text() string {
 	b.WriteString("version " + string(r.ID) + "\n")
 	for _, p := range r.Parents {
 		b.WriteString("parent  " + string(p) + "\n")
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Meta)) {
+		b.WriteString("meta    " + oneLine(k) + "=" + metaText(r.Meta[k]) + "\n")
 	}
 	b.WriteString("author  " + r.Author + "\ndate    " + r.Time.UTC().Format("2006-01-02T15:04:05Z") + "\n\n    " + oneLine(r.Message) + "\n\n")
 	for _, t := range r.Tables {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,11 +59,11 @@ func completeWords(c *cli.Context) {
 }
 
 // completeRefs prints the branches and tags of the repository one is in as
-// what the argument number may be, 0 the first. Where none is found it prints
+// what the arguments of these numbers may be, 0 the first. Where none is found it prints
 // nothing: a shell has no place for an error.
-func completeRefs(h *host, number int) cli.BashCompleteFunc {
+func completeRefs(h *host, numbers ...int) cli.BashCompleteFunc {
 	return func(c *cli.Context) {
-		if completeOptions(c) || c.NArg() != number {
+		if completeOptions(c) || !slices.Contains(numbers, c.NArg()) {
 			return
 		}
 		k, err := newCall(h, c)

@@ -13,6 +13,9 @@ type folder interface {
 	Commit(ctx context.Context, o commitOptions) (document, error)
 	// Push calls report, unless nil, now and then while it uploads.
 	Push(ctx context.Context, o pushOptions, report func(progress)) (document, error)
+	// Pull redoes on the branch's tip what is not pushed; Merge makes a commit.
+	Pull(ctx context.Context) (document, error)
+	Merge(ctx context.Context, o mergeOptions) (document, error)
 	Reset(ctx context.Context, o resetOptions) (document, error)
 	// Restore and Revert stage changes, for a commit to take.
 	Restore(ctx context.Context, o restoreOptions) (document, error)
@@ -23,9 +26,8 @@ type folder interface {
 	// Diff says in words and fields what a commit would change; the second
 	// result is whether that is anything.
 	Diff(ctx context.Context) (document, bool, error)
-	// Log is the folder's history, newest first, at most n versions (0: all),
-	// with those that are not pushed.
-	Log(ctx context.Context, n int) (logDoc, error)
+	// Log is the folder's history, newest first, with what is not pushed.
+	Log(ctx context.Context, o engine.LogFilter) (logDoc, error)
 	Close() error
 }
 
@@ -51,7 +53,7 @@ type localFolder struct {
 }
 
 func (f *localFolder) Commit(ctx context.Context, o commitOptions) (document, error) {
-	return documentOf(f.work.Commit(ctx, engine.CommitOptions{Message: o.Message, Author: o.Author, AllowEmpty: o.AllowEmpty}))
+	return documentOf(f.work.Commit(ctx, engine.CommitOptions{Message: o.Message, Author: o.Author, AllowEmpty: o.AllowEmpty, Meta: o.Meta}))
 }
 
 func (f *localFolder) Push(ctx context.Context, o pushOptions, report func(progress)) (document, error) {
@@ -60,6 +62,14 @@ func (f *localFolder) Push(ctx context.Context, o pushOptions, report func(progr
 		eo.Progress = func(done, total int64) { report(progress{done, total}) }
 	}
 	return documentOf(f.work.Push(ctx, eo))
+}
+
+func (f *localFolder) Pull(ctx context.Context) (document, error) {
+	return documentOf(f.work.Pull(ctx))
+}
+
+func (f *localFolder) Merge(ctx context.Context, o mergeOptions) (document, error) {
+	return documentOf(f.work.Merge(ctx, engine.MergeOptions{From: o.From, Message: o.Message, Author: o.Author}))
 }
 
 func (f *localFolder) Reset(ctx context.Context, o resetOptions) (document, error) {
@@ -91,8 +101,8 @@ func (f *localFolder) Diff(ctx context.Context) (document, bool, error) {
 	return r, len(r.Changes) > 0, nil
 }
 
-func (f *localFolder) Log(ctx context.Context, n int) (logDoc, error) {
-	return f.work.Log(ctx, n)
+func (f *localFolder) Log(ctx context.Context, o engine.LogFilter) (logDoc, error) {
+	return f.work.LogWith(ctx, o)
 }
 
 func (f *localFolder) Close() error {

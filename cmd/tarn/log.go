@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,26 +21,51 @@ func logCommand(h *host) *cli.Command {
 			outcome.NotFound, outcome.Unreachable, outcome.Damaged, outcome.Interrupted),
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "number", Aliases: []string{"n"}, Usage: "list at most `N` versions", Value: 0, DefaultText: "all"},
+			&cli.StringFlag{Name: "table", Usage: "those that changed `TABLE`: its name, or schema.name"},
+			&cli.StringFlag{Name: "since", Usage: "those not older than `DATE`: 2026-10-12, or 2026-10-12T14:03:05Z"},
+			&cli.StringFlag{Name: "author", Usage: "those whose author matches the regular expression `RE`"},
+			&cli.StringFlag{Name: "grep", Usage: "those whose message matches the regular expression `RE`"},
+			&cli.BoolFlag{Name: "oneline", Usage: "print ID and message alone"},
 		},
 		Action: action(h, 0, 1, func(c *cli.Context, k *call) error {
 			if c.Int("number") < 0 {
 				return usageError("log: -n %d is less than nothing", c.Int("number"))
 			}
-			return runLog(c.Context, k, c.Args().First(), c.Int("number"))
+			return runLog(c.Context, k, c.Args().First(), c.Bool("oneline"), engine.LogFilter{
+				Limit: c.Int("number"), Table: c.String("table"), Since: c.String("since"), Author: c.String("author"), Grep: c.String("grep"),
+			})
 		}),
 		BashComplete: completeRefs(h, 0),
 	}
 }
 
-func runLog(ctx context.Context, k *call, ref string, n int) error {
-	l, err := k.history(ctx, ref, n)
+func runLog(ctx context.Context, k *call, ref string, oneline bool, o engine.LogFilter) error {
+	l, err := k.history(ctx, ref, o)
 	if err != nil {
 		return err
+	}
+	if oneline {
+		return showLines(k, shortLog(l), l)
 	}
 	return showLines(k, l, l)
 }
 
-func (k *call) history(ctx context.Context, ref string, n int) (l logDoc, err error) {
+// shortLog is a history of which only ID and message are printed.
+type shortLog logDoc
+
+// Text is a line for each version.
+func (d shortLog) Text() string {
+	if len(d) == 0 {
+		return logDoc(d).Text()
+	}
+	var b strings.Builder
+	for i := range d {
+		b.WriteString(d[i].ID.Short() + " " + strings.Join(strings.Fields(d[i].Message), " ") + "\n")
+	}
+	return b.String()
+}
+
+func (k *call) history(ctx context.Context, ref string, o engine.LogFilter) (l logDoc, err error) {
 	p, err := k.find()
 	if err != nil {
 		return nil, err
@@ -48,7 +74,7 @@ func (k *call) history(ctx context.Context, ref string, n int) (l logDoc, err er
 		if w, ok, err := k.folderHere(ctx, p); err != nil {
 			return nil, err
 		} else if ok {
-			l, err = w.Log(ctx, n)
+			l, err = w.Log(ctx, o)
 			if cerr := w.Close(); err == nil {
 				err = cerr
 			}
@@ -57,7 +83,7 @@ func (k *call) history(ctx context.Context, ref string, n int) (l logDoc, err er
 		ref = "HEAD"
 	}
 	err = k.openRepository(ctx, p.URL, true, func(e *engine.Engine) error {
-		l, err = e.Log(ctx, ref, n)
+		l, err = e.LogWith(ctx, ref, o)
 		return err
 	})
 	return l, err

@@ -45,6 +45,8 @@ type progress struct {
 const (
 	verbCommit = "commit"
 	verbPush   = "push"
+	verbPull   = "pull"
+	verbMerge  = "merge"
 	verbReset  = "reset"
 	verbStatus = "status"
 	verbDiff   = "diff"
@@ -66,6 +68,8 @@ type commitOptions struct {
 	Message    string `json:"message,omitempty"`
 	Author     string `json:"author,omitempty"` // as named by flag or environment; empty: the folder's own
 	AllowEmpty bool   `json:"allow_empty,omitempty"`
+
+	Meta map[string]string `json:"meta,omitempty"`
 }
 
 type pushOptions struct {
@@ -86,8 +90,10 @@ type revertOptions struct {
 	Version string `json:"version"`
 }
 
-type logOptions struct {
-	Limit int `json:"limit,omitempty"`
+type mergeOptions struct {
+	From    string `json:"from"`
+	Message string `json:"message,omitempty"`
+	Author  string `json:"author,omitempty"`
 }
 
 type umountOptions struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/tarnfs/tarn/engine"
 	"github.com/tarnfs/tarn/engine/outcome"
 )
 
@@ -23,6 +24,14 @@ func (r *remoteFolder) Commit(ctx context.Context, o commitOptions) (document, e
 
 func (r *remoteFolder) Push(ctx context.Context, o pushOptions, report func(progress)) (document, error) {
 	return ask(ctx, r.h, r.place, verbPush, o, report)
+}
+
+func (r *remoteFolder) Pull(ctx context.Context) (document, error) {
+	return r.ask(ctx, verbPull, nil)
+}
+
+func (r *remoteFolder) Merge(ctx context.Context, o mergeOptions) (document, error) {
+	return r.ask(ctx, verbMerge, o)
 }
 
 func (r *remoteFolder) Reset(ctx context.Context, o resetOptions) (document, error) {
@@ -57,8 +66,8 @@ func (r *remoteFolder) Diff(ctx context.Context) (document, bool, error) {
 	return remote{doc: w.Diff, text: d.text}, w.Differs, nil
 }
 
-func (r *remoteFolder) Log(ctx context.Context, n int) (logDoc, error) {
-	d, err := r.ask(ctx, verbLog, logOptions{Limit: n})
+func (r *remoteFolder) Log(ctx context.Context, o engine.LogFilter) (logDoc, error) {
+	d, err := r.ask(ctx, verbLog, o)
 	if err != nil {
 		return nil, err
 	}

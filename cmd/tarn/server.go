@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarnfs/tarn/engine"
 	"github.com/tarnfs/tarn/engine/outcome"
 )
 
@@ -237,6 +238,14 @@ func (s *server) do(ctx context.Context, req request, report func(progress)) (do
 			return nil, err
 		}
 		return f.Push(ctx, o, report)
+	case verbPull:
+		return f.Pull(ctx)
+	case verbMerge:
+		var o mergeOptions
+		if err := decodeOptions(req, &o); err != nil {
+			return nil, err
+		}
+		return f.Merge(ctx, o)
 	case verbReset:
 		var o resetOptions
 		if err := decodeOptions(req, &o); err != nil {
@@ -266,11 +275,11 @@ func (s *server) do(ctx context.Context, req request, report func(progress)) (do
 		}
 		return newDiffReply(d, differs)
 	case verbLog:
-		var o logOptions
+		var o engine.LogFilter
 		if err := decodeOptions(req, &o); err != nil {
 			return nil, err
 		}
-		return f.Log(ctx, o.Limit)
+		return f.Log(ctx, o)
 	case verbInspect, verbVerifyCatalog, verbRepair:
 		return catalogVerb(ctx, f, req)
 	}

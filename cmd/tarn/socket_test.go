@@ -16,6 +16,7 @@ import (
 
 	"log/slog"
 
+	"github.com/tarnfs/tarn/engine"
 	"github.com/tarnfs/tarn/engine/outcome"
 )
 
@@ -59,6 +60,10 @@ func (f *fakeFolder) Push(ctx context.Context, o pushOptions, report func(progre
 	}
 	return f.did("push", o)
 }
+func (f *fakeFolder) Pull(context.Context) (document, error) { return f.did("pull", nil) }
+func (f *fakeFolder) Merge(_ context.Context, o mergeOptions) (document, error) {
+	return f.did("merge", o)
+}
 func (f *fakeFolder) Reset(_ context.Context, o resetOptions) (document, error) {
 	return f.did("reset", o)
 }
@@ -74,8 +79,8 @@ func (f *fakeFolder) Diff(context.Context) (document, bool, error) {
 	d, err := f.did("diff", []int{1})
 	return d, true, err
 }
-func (f *fakeFolder) Log(_ context.Context, n int) (logDoc, error) {
-	return logDoc{{Number: int64(n), Message: "first"}}, nil
+func (f *fakeFolder) Log(_ context.Context, o engine.LogFilter) (logDoc, error) {
+	return logDoc{{Number: int64(o.Limit), Message: "first"}}, nil
 }
 func (f *fakeFolder) Close() error { return nil }
 
@@ -139,7 +144,11 @@ func TestVerbsOverTheSocket(t *testing.T) {
 	if !differs {
 		t.Error("the diff lost that something differs")
 	}
-	l, err := f.Log(ctx, 7)
+	d, err = f.Pull(ctx)
+	check(d, err, "pull"+at, `null`)
+	d, err = f.Merge(ctx, mergeOptions{From: "side", Message: "both"})
+	check(d, err, "merge"+at, `{"from":"side","message":"both"}`)
+	l, err := f.Log(ctx, engine.LogFilter{Limit: 7})
 	if err != nil || len(l) != 1 || l[0].Number != 7 || l[0].Message != "first" {
 		t.Errorf("log: %v, %v", l, err)
 	}

@@ -175,6 +175,9 @@ func (c *checker) list(ctx context.Context) error {
 		switch name, _, _ := strings.Cut(info.Key, "/"); name {
 		case formatFile, headFile, "versions", top:
 		case "refs":
+			if strings.HasPrefix(info.Key, notesPrefix) {
+				continue // of a tag
+			}
 			if _, err := ParseRefName(info.Key); err != nil {
 				c.add(Fault, info.Key, "%v", err)
 			}
