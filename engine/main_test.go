@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"os"
 	"testing"
 
@@ -15,6 +16,13 @@ func TestMain(m *testing.M) {
 	}
 	if dir := os.Getenv(childEnv); dir != "" {
 		os.Exit(child(dir))
+	}
+	if arg := os.Getenv(rivalEnv); arg != "" {
+		var r rival
+		if err := json.Unmarshal([]byte(arg), &r); err != nil {
+			panic(err)
+		}
+		os.Exit(r.run())
 	}
 	os.Exit(m.Run())
 }
