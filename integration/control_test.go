@@ -124,7 +124,7 @@ func TestWorkingFolderKeepsItsShape(t *testing.T) {
 		"rm .commit", "mv .commit x", "mv status x", "rm status", "echo x > status", "touch log", "echo x > new.txt", "mkdir new", "ln -s a b", "ln status s2",
 		"chmod 600 .commit", "chown 1000 .commit", "mkfifo tables/main/t/f", "ln -s a tables/main/t/l", "ln tables/main/t/a.parquet tables/main/t/l.parquet",
 		"mknod tables/main/t/n c 1 3", "rmdir tables", "rm catalog/lake.sqlite", "rm data/main/t/*", "truncate -s 0 data/main/t/*", "chmod 777 data/main/t/*",
-		"rmdir meta/checks", "mv tables t2", "touch .comit", "touch .pull", "touch typo/.commit",
+		"rmdir meta/checks", "mv tables t2", "touch .comit", "touch .merge", "touch typo/.commit",
 	} {
 		if out := sb.fails(w, cmd); strings.Contains(out, "Input/output error") || strings.Contains(out, "Function not implemented") {
 			t.Errorf("%s: %s", cmd, out)
@@ -330,7 +330,10 @@ func TestSomebodyElsePushedFirst(t *testing.T) {
 		t.Errorf("FAILED.txt and status: %s", got)
 	}
 	sb.must(w, "cat tables/main/t/mine.parquet > /dev/null && cat ../../branches/main/tables/main/t/theirs.parquet > /dev/null")
-	sb.must(w, "cp tables/main/t/mine.parquet "+sb.dir+" && tarn reset --last && test ! -e FAILED.txt && cp "+sb.dir+"/mine.parquet tables/main/t/ && touch .commit .push")
+	if got := sb.must(w, "cat FAILED.txt"); !strings.Contains(got, "\nRedo your work on the new version and publish it: touch .pull .push\n") {
+		t.Errorf("FAILED.txt: %s", got)
+	}
+	sb.must(w, "touch .pull .push && test ! -e FAILED.txt")
 	sb.wantClean(w)
 	venv(t)
 	if got, want := sb.lakeRows("t"), "[(1,), (2,), (3,)]"; got != want {

@@ -31,7 +31,7 @@ func TestNothingSucceedsSilently(t *testing.T) {
 	if out := sb.fails(made, "touch work/typo/.commit"); !strings.Contains(out, "No such file or directory") {
 		t.Errorf("touch work/typo/.commit: %s", out)
 	}
-	for _, name := range []string{".comit", "commit", ".pull"} {
+	for _, name := range []string{".comit", "commit", ".merge"} {
 		if r := sb.sh(w, "touch "+name); r.code == 0 {
 			t.Errorf("touch %s in a working folder succeeded", name)
 		}
