@@ -67,6 +67,38 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestPullModel does random work in two folders of one branch, which push and
+// pull in turn: what each shows is what the model of rows says, with no row lost
+// and none doubled, or the pull is refused where the model finds a conflict.
+func TestPullModel(t *testing.T) {
+	t.Parallel()
+	seeds, n := []uint64{3}, 110
+	if long() {
+		seeds, n = []uint64{1, 2, 3, 4, 5, 6, rand.Uint64N(1e9)}, 400
+	}
+	if *seed != 0 {
+		seeds = []uint64{*seed}
+	}
+	if *steps != 0 {
+		n = *steps
+	}
+	for _, s := range seeds {
+		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) {
+			m := newModel(t)
+			g := &enginetest.Generator{R: rand.New(rand.NewPCG(s, 17)), Rivals: true}
+			for len(m.log) < n {
+				for _, op := range g.Next(m.world) {
+					m.step(op)
+				}
+			}
+			t.Logf("operations by verb and outcome: %v", m.ends)
+			if m.ends["pull done"] == 0 || m.ends["push moved"] == 0 || s == 3 && m.ends["pull conflict"] == 0 {
+				t.Error("too little happened: choose another seed")
+			}
+		})
+	}
+}
+
 type model struct {
 	t     *testing.T
 	r     *enginetest.Runner

@@ -14,8 +14,11 @@ import (
 // Generator makes random operations that are possible in a World: refused
 // they may be, but each file operation succeeds on a plain file system.
 type Generator struct {
-	R    *rand.Rand
-	salt int
+	R *rand.Rand
+	// Rivals: the folders are of one branch and push to it in turn, so that they
+	// beat each other and pull.
+	Rivals bool
+	salt   int
 }
 
 // action makes operations on a folder; none where it has nothing to act on.
@@ -53,6 +56,18 @@ func (g *Generator) Next(w *World) []Op {
 	for {
 		name := g.folder(w)
 		f := w.Folders[name]
+		beaten := len(f.Unpushed) > 0 && f.Unpushed[0].Parent != w.tip(branch(name))
+		switch changed, _ := f.changed(); {
+		case !g.Rivals:
+		case beaten && (w.unclear(f, branch(name)) || g.R.IntN(4) == 0):
+			return []Op{{name, "push", nil}, {name, "last", nil}}
+		case beaten && !changed:
+			return []Op{{name, "push", nil}, {name, "pull", nil}, {name, "push", nil}}
+		case changed && g.R.IntN(3) == 0, beaten:
+			return []Op{{name, "commit", nil}}
+		case len(f.Unpushed) > 0 && g.R.IntN(3) == 0:
+			return []Op{{name, "push", nil}}
+		}
 		if len(f.Unpushed) > 0 && f.Unpushed[0].Parent != w.tip(branch(name)) && g.R.IntN(4) == 0 {
 			if g.R.IntN(3) > 0 && !w.unclear(f, branch(name)) {
 				return []Op{{name, "push", nil}, {name, "pull", nil}, {name, "push", nil}}
@@ -80,7 +95,7 @@ func (g *Generator) Next(w *World) []Op {
 // folder is mostly the first one.
 func (g *Generator) folder(w *World) string {
 	names := slices.Sorted(maps.Keys(w.Folders))
-	if g.R.IntN(3) > 0 {
+	if !g.Rivals && g.R.IntN(3) > 0 {
 		return names[0]
 	}
 	return names[g.R.IntN(len(names))]
