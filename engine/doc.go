@@ -25,7 +25,9 @@
 // Where to look: open.go, refs.go and tree.go show what is published;
 // workspace.go is a working folder, checkout.go how it begins and is mended;
 // commit.go, source.go, convert.go, candidate.go and changes.go make a version;
-// push.go publishes it; reset.go drops; plain.go is the same without a mount.
+// push.go publishes it; pull.go and merge.go redo it on another version, both by
+// rebuild.go; clone.go copies repositories; reset.go drops; plain.go is the same
+// without a mount.
 // The packages below: work (files and generations), lake (DuckLake's two file
 // forms, the worker), catalog on counters, mvcc, keys and kv (the ledger), repo
 // (the repository format), parquet, outcome, fault.
