@@ -212,13 +212,17 @@ func (w *Work) redoing(ctx context.Context, base repo.ID, unpushed []catalog.Jou
 	}
 	b := &rebuilding{onto: tip, base: old, ours: w.baseTree(), meta: map[string]json.RawMessage{}}
 	var messages []string
-	ours := map[repo.ID]bool{}
 	for _, e := range unpushed {
 		t, err := w.treeOf(ctx, repo.ID(e.ID))
 		if err != nil {
 			return nil, err
 		}
-		ours[t.ID()] = true
+		// Who made a version of nothing on purpose wants it in the history.
+		if p, err := w.treeOf(ctx, repo.ID(e.Parent)); err != nil {
+			return nil, err
+		} else if p.meta != nil && p.meta.Hash(repo.FilesFile) == t.meta.Hash(repo.FilesFile) && p.meta.Hash(repo.DatasetFile) == t.meta.Hash(repo.DatasetFile) {
+			b.always = true
+		}
 		if m := t.meta.Message; len(messages) == 0 || messages[len(messages)-1] != m {
 			messages = append(messages, m)
 		}

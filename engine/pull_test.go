@@ -11,6 +11,7 @@ import (
 	"github.com/tarnfs/tarn/engine"
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/engine/repo"
 )
 
 func pull(t testing.TB, w *engine.Work) *engine.PullResult {
@@ -234,6 +235,68 @@ func TestPullSame(t *testing.T) {
 	if got, want := rowsOf(t, wb, "SELECT count(*) AS n FROM towns"), "4\n"; got != want {
 		t.Errorf("rows: %s", got)
 	}
+}
+
+// TestPullKeepsIntent: an empty version that was asked for, a merge, and what
+// commit --meta was told are still there when they were redone.
+func TestPullKeepsIntent(t *testing.T) {
+	t.Parallel()
+	_, bob, wa, wb := two(t)
+	e := wb.Engine()
+	if _, err := e.CreateBranch(t.Context(), "side", "main"); err != nil {
+		t.Fatal(err)
+	}
+	side, err := e.OpenWork(t.Context(), "side")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop(t, side, "main/towns/side.csv", "id,name\n30,Side\n")
+	commit(t, side)
+	other := push(t, side).Tip
+
+	drop(t, wa, "main/towns/ann.csv", "id,name\n10,Ann\n")
+	commit(t, wa)
+	tip := push(t, wa).Tip
+	if _, err := wb.Commit(t.Context(), engine.CommitOptions{Message: "marker", Author: "Bob", AllowEmpty: true, Meta: map[string]string{"run": "1", "who": "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	r := pull(t, wb)
+	if r.ID == "" {
+		t.Fatalf("pull: %+v", r)
+	}
+	push(t, wb)
+	v, err := e.Repository().ReadVersion(t.Context(), r.ID)
+	if err != nil || v.Message != "marker" || v.Author != "Bob" || string(v.Meta["run"]) != `"1"` || v.Parents[0] != tip {
+		t.Errorf("version: %+v %v", v, err)
+	}
+
+	pull(t, wa)
+	drop(t, wa, "main/towns/ann2.csv", "id,name\n11,Ann\n")
+	commit(t, wa)
+	tip = push(t, wa).Tip
+	if _, err := wb.Merge(t.Context(), engine.MergeOptions{From: "side"}); err != nil {
+		t.Fatal(err)
+	}
+	drop(t, wb, "main/towns/bob.csv", "id,name\n20,Bob\n")
+	if _, err := wb.Commit(t.Context(), engine.CommitOptions{Meta: map[string]string{"run": "2"}}); err != nil {
+		t.Fatal(err)
+	}
+	r = pull(t, wb)
+	push(t, wb)
+	v, err = e.Repository().ReadVersion(t.Context(), r.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]repo.ID{tip, other}, v.Parents); d != "" || len(r.Redone) != 2 || !strings.HasPrefix(v.Message, "merge side; add 1 row") {
+		t.Errorf("parents: %s, %+v, %q", d, r, v.Message)
+	}
+	if again, err := wb.Merge(t.Context(), engine.MergeOptions{From: "side"}); err != nil || again.ID != "" {
+		t.Errorf("merged twice: %+v %v", again, err)
+	}
+	if got, want := rowsOf(t, wb, "SELECT id FROM towns ORDER BY id"), "1\n2\n3\n10\n11\n20\n30\n"; got != want {
+		t.Errorf("rows: %s", got)
+	}
+	bob.checkOpen(e, side)
 }
 
 // TestPullRenumbers: ids that both sides gave out stand for one thing each.

@@ -119,9 +119,9 @@ func (s *Status) Text() string {
 			b.WriteString("pushed.")
 		}
 	}
-	commit, push, reset := "touch .commit", "touch .push", "touch .reset"
+	commit, push, pull, reset := "touch .commit", "touch .push", "touch .pull", "touch .reset"
 	if s.Plain {
-		commit, push, reset = "tarn commit", "tarn push", "tarn reset"
+		commit, push, pull, reset = "tarn commit", "tarn push", "tarn pull", "tarn reset"
 	}
 	switch nothing := len(s.Changes) == 0 && len(s.Problems) == 0; {
 	case nothing && s.Running != "":
@@ -142,7 +142,7 @@ func (s *Status) Text() string {
 		fmt.Fprintf(&b, "to publish: %s\n", push)
 	}
 	if s.Moved {
-		fmt.Fprintf(&b, "the branch has moved on: %s is its tip now\n", s.Tip.Short())
+		fmt.Fprintf(&b, "the branch has moved on: %s is its tip now; to go on from there: %s\n", s.Tip.Short(), pull)
 	}
 	if s.Running != "" {
 		fmt.Fprintf(&b, "%s is running since %s\n", s.Running, s.RunningBy)

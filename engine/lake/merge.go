@@ -25,9 +25,8 @@ func (e *MergeConflict) Is(target error) bool { return target == ErrMergeConflic
 
 // Merged says what Merge wrote.
 type Merged struct {
-	Snapshot int64    // the new snapshot; the newest there was when nothing had to be written
-	Nothing  bool     // theirs holds all of it already
-	Added    []string // stored files that the catalog names now and did not, below data_path
+	Snapshot int64 // the new snapshot; the newest there was when nothing had to be written
+	Nothing  bool  // theirs holds all of it already
 }
 
 // Merge does in the working catalog behind tx, which holds their version, what
@@ -68,7 +67,7 @@ func Merge(ctx context.Context, tx Tx, base, ours *MergeSide, meta EnterMeta) (*
 		slices.Sort(m.conflicts)
 		return nil, &MergeConflict{Lines: slices.Compact(m.conflicts)}
 	}
-	out := &Merged{Snapshot: last.SnapshotID, Added: m.added}
+	out := &Merged{Snapshot: last.SnapshotID}
 	if len(m.changes) == 0 && len(m.addNames) == 0 && len(m.removeNames) == 0 {
 		out.Nothing = true
 		return out, nil
@@ -92,8 +91,7 @@ type merging struct {
 	base, ours, theirs *MergeSide
 
 	conflicts   []string
-	added       []string
-	names       map[string]string // schema.name in lower case -> what will have it
+	names       map[string]string // nameKey of a table or view -> what will have it
 	mapped      map[int64]int64   // our mapping id -> the new one
 	specs       map[int64]int64   // our partition id -> the new one
 	newTables   map[string]int64  // UUID -> the new id
@@ -107,10 +105,10 @@ func (m *merging) conflict(format string, args ...any) {
 // merge plans everything. What goes, goes first, so that its name is free.
 func (m *merging) merge() {
 	for _, t := range m.theirs.tables {
-		m.names[fold(t.fullName())] = "table " + t.fullName()
+		m.names[t.key()] = "table " + t.fullName()
 	}
 	for _, v := range m.theirs.views {
-		m.names[fold(v.fullName())] = "view " + v.fullName()
+		m.names[v.key()] = "view " + v.fullName()
 	}
 	m.schemas()
 	m.dropTables()
@@ -125,15 +123,22 @@ func (m *merging) merge() {
 
 func fold(name string) string { return strings.ToLower(name) }
 
+// nameKey tells names of tables and views apart, which are one case aside.
+func nameKey(schema, name string) string { return fold(schema) + "\x00" + fold(name) }
+
+func (t *sideTable) key() string { return nameKey(t.schema.SchemaName, t.TableName) }
+
+func (v *sideView) key() string { return nameKey(v.schema.SchemaName, v.ViewName) }
+
 func sortedKeys[V any](all map[string]V) []string { return slices.Sorted(maps.Keys(all)) }
 
 // claim takes a name for a table or view of ours.
-func (m *merging) claim(name, what string) bool {
-	if have, taken := m.names[fold(name)]; taken {
+func (m *merging) claim(key, what string) bool {
+	if have, taken := m.names[key]; taken {
 		m.conflict("%s: there is a %s on the other side", what, have)
 		return false
 	}
-	m.names[fold(name)] = what
+	m.names[key] = what
 	return true
 }
 
@@ -190,7 +195,7 @@ func (m *merging) dropEmptySchemas() {
 	for _, name := range m.dropSchemas {
 		s := m.theirs.schemas[name]
 		for _, in := range sortedKeys(m.names) {
-			if strings.HasPrefix(in, fold(name)+".") {
+			if schema, _, _ := strings.Cut(in, "\x00"); schema == fold(name) {
 				m.conflict("schema %s: we dropped it, the other side has %s in it", name, m.names[in])
 			}
 		}

@@ -42,14 +42,14 @@ func (m *merging) files(was, is, there *sideTable) {
 	ours, theirs := fileChanges(was, is), fileChanges(was, there)
 	names := map[string]*sideFile{} // stem -> the file of theirs that has it
 	for _, f := range there.files {
-		names[Stem(f.shown())] = f
+		names[f.stem()] = f
 	}
 	for _, p := range sortedKeys(ours) {
 		c := ours[p]
 		if t, both := theirs[p]; both && !c.added() {
 			m.conflict("table %s: both sides changed %s (%s)", is.fullName(), c.was.shown(), changeWords(c, t))
 		} else if c.removed() || !c.added() && c.was.shown() != c.is.shown() {
-			delete(names, Stem(c.was.shown())) // it is there as it was: that was seen above
+			delete(names, c.was.stem()) // it is there as it was: that was seen above
 		}
 	}
 	var changed fileTally
@@ -97,7 +97,7 @@ func changeWords(ours, theirs fileChange) string {
 // taken says whether a file of ours enters: its stem is free on the other
 // side. The same bytes under the same name are there already.
 func (m *merging) taken(is *sideTable, f *sideFile, names map[string]*sideFile, was *sideTable) bool {
-	other := names[Stem(f.shown())]
+	other := names[f.stem()]
 	if other == nil {
 		return true
 	}
@@ -127,11 +127,11 @@ func (m *merging) changeFile(is, there *sideTable, c fileChange, names map[strin
 	if c.was.shown() == c.is.shown() {
 		return
 	}
-	if other := names[Stem(c.is.shown())]; other != nil {
+	if other := names[c.is.stem()]; other != nil {
 		m.conflict("table %s: we renamed %s to %s, which the other side has", is.fullName(), c.was.shown(), c.is.shown())
 		return
 	}
-	names[Stem(c.is.shown())] = f
+	names[c.is.stem()] = f
 	m.removeNames = append(m.removeNames, f.DataFileID)
 	m.named(c.is, f.DataFileID)
 }
@@ -168,7 +168,6 @@ func (m *merging) putDeletes(f *sideFile, dataFile, table int64) {
 		d := f.deletes[p]
 		d.DeleteFileID, d.DataFileID, d.TableID, d.BeginSnapshot, d.EndSnapshot = m.fileID(), dataFile, table, m.snapshot, nil
 		insertRow(m.writer, "delete_file", d)
-		m.added = append(m.added, p)
 	}
 }
 
@@ -197,7 +196,6 @@ func (m *merging) addMerged(f *sideFile, is, there *sideTable, tableID, first in
 		v.DataFileID, v.TableID = id, tableID
 		insertRow(m.writer, "file_partition_value", v)
 	}
-	m.added = append(m.added, f.path)
 	m.named(f, id)
 	m.putDeletes(f, id, tableID)
 }

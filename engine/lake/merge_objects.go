@@ -92,7 +92,7 @@ func (m *merging) dropViews() {
 			}
 			m.conflict("view %s: we %s it, the other side changed it", was.fullName(), what)
 		default:
-			delete(m.names, fold(there.fullName()))
+			delete(m.names, there.key())
 			m.endView(there, is == nil)
 		}
 	}
@@ -133,7 +133,7 @@ func (m *merging) views() {
 			continue
 		}
 		schema, ok := m.schemaID(is.schema, "view "+name)
-		if !ok || !m.claim(name, "view "+name) {
+		if !ok || !m.claim(is.key(), "view "+name) {
 			continue
 		}
 		row := is.ViewRow

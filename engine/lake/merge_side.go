@@ -439,6 +439,10 @@ func (t *sideTable) fullName() string { return t.schema.SchemaName + "." + t.Tab
 
 func (f *sideFile) shown() string { return shownName(f.named, f.Path) }
 
+// stem is the file's identity in its table's folder, case aside: two names that
+// differ in nothing else are refused.
+func (f *sideFile) stem() string { return fold(Stem(f.shown())) }
+
 // deletesText names the delete files of a data file, to tell two sets apart.
 func (f *sideFile) deletesText() string {
 	var paths []string

@@ -33,7 +33,7 @@ func (m *merging) dropTable(t *sideTable) {
 	end := catalog.Ptr(m.snapshot)
 	m.newSchema = true
 	m.dropped = append(m.dropped, fmt.Sprintf("dropped_table:%d", t.TableID))
-	delete(m.names, fold(t.fullName()))
+	delete(m.names, t.key())
 	row := t.TableRow
 	row.EndSnapshot = end
 	updateRow(m.writer, "table", t.TableRow, row)
@@ -81,7 +81,7 @@ func (m *merging) changeTables() {
 	for id, was := range m.base.tables {
 		is, there := m.ours.tables[id], m.theirs.tables[id]
 		if is != nil && there != nil && is.fullName() != was.fullName() && there.fullName() == was.fullName() {
-			delete(m.names, fold(there.fullName()))
+			delete(m.names, there.key())
 		}
 	}
 	for _, id := range sortedKeys(m.base.tables) {
@@ -132,7 +132,7 @@ func (m *merging) alter(was, is, there *sideTable) {
 	m.versioned = append(m.versioned, there.TableID)
 	if was.schema.SchemaName != is.schema.SchemaName || was.TableName != is.TableName {
 		schema, ok := m.schemaID(is.schema, "table "+is.fullName())
-		if !ok || !m.claim(is.fullName(), "table "+is.fullName()) {
+		if !ok || !m.claim(is.key(), "table "+is.fullName()) {
 			return
 		}
 		ended := there.TableRow
@@ -230,7 +230,7 @@ func (m *merging) addTables() {
 			continue
 		}
 		schema, ok := m.schemaID(is.schema, "table "+name)
-		if !ok || !m.claim(name, "table "+name) {
+		if !ok || !m.claim(is.key(), "table "+name) {
 			continue
 		}
 		if at := m.theirs.schemas[is.schema.SchemaName]; at.dir != is.schema.dir {
