@@ -99,6 +99,7 @@ bench: setup ## measure with real mounts and clients; results go to stdout
 
 stress: ## unit tests COUNT (10) times in random order, on one and two processors
 	$(VENV) $(GO) test $(TESTFLAGS) -count $(COUNT) -shuffle on -cpu 1,2 -timeout 60m $(UNIT)
+	TARN_TEST_LONG=1 $(GO) test $(TESTFLAGS) -run 'TestRivals|TestPullModel' -timeout 120m ./engine
 
 soak: ## a mount under load for hours
 	@ls integration/soak/*_test.go >/dev/null 2>&1 || $(call fail,there is no soak test yet)
