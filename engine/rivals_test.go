@@ -29,6 +29,9 @@ const rivalEnv = "TARN_TEST_RIVAL"
 // URL becomes a name of its own for each run, such as s3://bucket/{dir}?endpoint=...
 const storesEnv = "TARN_TEST_STORES"
 
+// rivalsEnv is another number of processes and pushes, as 16x50.
+const rivalsEnv = "TARN_TEST_RIVALS"
+
 // rival is one of several processes that push to one branch.
 type rival struct {
 	URL    string `json:"url"`
@@ -117,6 +120,11 @@ func TestRivals(t *testing.T) {
 	rivals, pushes := 4, 10
 	if long() {
 		rivals, pushes = 16, 50
+	}
+	if size := os.Getenv(rivalsEnv); size != "" {
+		if _, err := fmt.Sscanf(size, "%dx%d", &rivals, &pushes); err != nil {
+			t.Fatalf("%s=%q: wanted processes and pushes of each, as 4x10", rivalsEnv, size)
+		}
 	}
 	urls := append([]string{""}, strings.Fields(os.Getenv(storesEnv))...)
 	for _, url := range urls {

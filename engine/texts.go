@@ -162,10 +162,18 @@ type DiffResult struct {
 	From    repo.ID  `json:"from,omitempty"`
 	To      repo.ID  `json:"to,omitempty"`
 	Changes []string `json:"changes"`
+	// Rows are those that came and went, where they were asked for.
+	Rows []TableRows `json:"rows,omitempty"`
 }
 
 // Text is a line for each change.
-func (r *DiffResult) Text() string { return joinLines(r.Changes) }
+func (r *DiffResult) Text() string {
+	text := joinLines(r.Changes)
+	for i := range r.Rows {
+		text += r.Rows[i].Text()
+	}
+	return text
+}
 
 // Diff says what a commit of the working folder would change.
 func (w *Work) Diff(ctx context.Context) (*DiffResult, error) {

@@ -19,11 +19,19 @@ func diffCommand(h *host) *cli.Command {
 			"tarn diff --exit-code v1 main",
 			outcome.Difference, outcome.NotFound, outcome.Busy, outcome.Unreachable, outcome.Damaged, outcome.Interrupted),
 		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "rows", Usage: "of two versions: also the rows that came and went"},
+			&cli.IntFlag{Name: "limit", Usage: "with --rows: at most `N` rows of each table", Value: engine.DiffRowsLimit},
 			&cli.BoolFlag{Name: "exit-code", Usage: "exit with 1 when anything differs"},
 		},
 		Action: action(h, 0, 2, func(c *cli.Context, k *call) error {
-			if c.NArg() == 2 {
-				return runDiffVersions(c.Context, k, c.Args().Get(0), c.Args().Get(1), diffOptions{ExitCode: c.Bool("exit-code")})
+			o := diffOptions{ExitCode: c.Bool("exit-code"), Rows: c.Bool("rows"), Limit: c.Int("limit")}
+			switch {
+			case o.Rows && c.NArg() != 2:
+				return usageError("diff: --rows needs two versions")
+			case o.Limit < 1:
+				return usageError("diff: --limit %d shows nothing", o.Limit)
+			case c.NArg() == 2:
+				return runDiffVersions(c.Context, k, c.Args().Get(0), c.Args().Get(1), o)
 			}
 			return runDiff(c.Context, k, c.Args().First(), diffOptions{ExitCode: c.Bool("exit-code")})
 		}),
@@ -32,6 +40,8 @@ func diffCommand(h *host) *cli.Command {
 
 type diffOptions struct {
 	ExitCode bool
+	Rows     bool
+	Limit    int
 }
 
 func runDiff(ctx context.Context, k *call, path string, o diffOptions) error {
@@ -46,7 +56,13 @@ func runDiff(ctx context.Context, k *call, path string, o diffOptions) error {
 
 func runDiffVersions(ctx context.Context, k *call, from, to string, o diffOptions) error {
 	return k.withRepository(ctx, true, func(e *engine.Engine, _ *place) error {
-		d, err := e.Diff(ctx, from, to)
+		var d *engine.DiffResult
+		var err error
+		if o.Rows {
+			d, err = e.DiffWithRows(ctx, from, to, o.Limit)
+		} else {
+			d, err = e.Diff(ctx, from, to)
+		}
 		if err != nil {
 			return err
 		}

@@ -111,6 +111,11 @@ func (c *Client) SameRows(ctx context.Context, r SameRowsRequest) (*Compared, er
 	return answer[Compared](ctx, c, OpSameRows, r)
 }
 
+// DiffRows lists the rows that two sets of data files do not have alike.
+func (c *Client) DiffRows(ctx context.Context, r DiffRowsRequest) (*DiffRows, error) {
+	return answer[DiffRows](ctx, c, OpDiffRows, r)
+}
+
 // Parse says what SQL texts are, one answer each.
 func (c *Client) Parse(ctx context.Context, r ParseRequest) ([]Parsed, error) {
 	p, err := answer[[]Parsed](ctx, c, OpParse, r)

@@ -83,6 +83,27 @@ type Compared struct {
 	BytesRead int64 `json:"bytes_read"` // by the worker for it, by the kernel's count: catalogs, footers, rows
 }
 
+// DiffRowsRequest asks which rows are more often in A than in B, or less. At
+// most Limit are listed.
+type DiffRowsRequest struct {
+	A, B  RowsOf
+	Limit int `json:"limit"`
+}
+
+// DiffRows answers DiffRowsRequest.
+type DiffRows struct {
+	OtherColumns bool      `json:"other_columns,omitempty"` // the sides cannot be compared
+	Columns      []string  `json:"columns"`
+	Rows         []DiffRow `json:"rows"`
+	More         bool      `json:"more,omitempty"` // than Limit
+}
+
+// DiffRow is one row, its values as DuckDB writes them as text.
+type DiffRow struct {
+	Count  int64     `json:"count"` // how much more often it is in A; less than 0: in B
+	Values []*string `json:"values"`
+}
+
 // ReadFrozenRequest yields every row of a frozen catalog, table by table, each
 // in the catalog store's key order.
 type ReadFrozenRequest struct {

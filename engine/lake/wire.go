@@ -58,6 +58,7 @@ const (
 	OpConvert    = "convert"
 	OpRewrite    = "rewrite"
 	OpSameRows   = "same-rows"
+	OpDiffRows   = "diff-rows"
 	OpReadFrozen = "read-frozen"
 	OpParse      = "parse"
 	OpQuery      = "query"

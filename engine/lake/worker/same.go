@@ -42,39 +42,11 @@ func equalRows(ctx context.Context, l limits, q lake.SameRowsRequest) (bool, err
 	if mutant.Is(mutant.SameAlways) {
 		return true, nil
 	}
-	catalogs := []string{q.A.Frozen}
-	if q.B.Frozen != q.A.Frozen { // DuckDB attaches a file once
-		catalogs = append(catalogs, q.B.Frozen)
-	}
-	read := append(slices.Sorted(maps.Values(q.A.Files)), slices.Sorted(maps.Values(q.B.Files))...)
-	d, err := openDuck(ctx, l, files{catalogs: catalogs, read: read})
+	d, left, right, err := openSides(ctx, l, q.A, q.B)
 	if err != nil {
 		return false, err
 	}
 	defer d.close()
-	a, err := attachFrozen(ctx, d, q.A.Frozen, "a")
-	if err != nil {
-		return false, err
-	}
-	b := a
-	if len(catalogs) == 2 {
-		if b, err = attachFrozen(ctx, d, q.B.Frozen, "b"); err != nil {
-			return false, err
-		}
-	}
-	tables, chosen := [2]*table{}, [2][]*chosenFile{}
-	for i, x := range []struct {
-		f *frozen
-		q lake.RowsOf
-	}{{a, q.A}, {b, q.B}} {
-		if tables[i], chosen[i], err = openSide(ctx, x.f, x.q); err != nil {
-			return false, err
-		}
-	}
-	if err := narrow(ctx, d, chosen[0], chosen[1]); err != nil {
-		return false, err
-	}
-	left, right := tables[0].side(chosen[0]), tables[1].side(chosen[1])
 	if !left.sameColumns(right) {
 		return false, nil
 	}
@@ -86,6 +58,46 @@ func equalRows(ctx context.Context, l limits, q lake.SameRowsRequest) (bool, err
 		return false, fmt.Errorf("compare rows: %w", err)
 	}
 	return !differ, nil
+}
+
+// openSides opens what is needed to compare two sides; the caller closes d.
+func openSides(ctx context.Context, l limits, qa, qb lake.RowsOf) (d *duck, left, right *side, err error) {
+	catalogs := []string{qa.Frozen}
+	if qb.Frozen != qa.Frozen { // DuckDB attaches a file once
+		catalogs = append(catalogs, qb.Frozen)
+	}
+	read := append(slices.Sorted(maps.Values(qa.Files)), slices.Sorted(maps.Values(qb.Files))...)
+	if d, err = openDuck(ctx, l, files{catalogs: catalogs, read: read}); err != nil {
+		return nil, nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	a, err := attachFrozen(ctx, d, qa.Frozen, "a")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	b := a
+	if len(catalogs) == 2 {
+		if b, err = attachFrozen(ctx, d, qb.Frozen, "b"); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	tables, chosen := [2]*table{}, [2][]*chosenFile{}
+	for i, x := range []struct {
+		f *frozen
+		q lake.RowsOf
+	}{{a, qa}, {b, qb}} {
+		if tables[i], chosen[i], err = openSide(ctx, x.f, x.q); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if err = narrow(ctx, d, chosen[0], chosen[1]); err != nil {
+		return nil, nil, nil, err
+	}
+	return d, tables[0].side(chosen[0]), tables[1].side(chosen[1]), nil
 }
 
 // maxParts is into how many parts a comparison is cut at most.
@@ -213,6 +225,13 @@ func (s *side) sameColumns(o *side) bool {
 // takes NaN for NaN and NULL for NULL; where it also takes for equal what is
 // not the same value (0.0 and -0.0, a month and 30 days), the text decides.
 func differQuery(a, b *side, parts, part int) string {
+	grouped, _ := groupedDiff(a, b, parts, part)
+	return "SELECT count(*) > 0 FROM (SELECT 1 " + grouped + " LIMIT 1)"
+}
+
+// groupedDiff is the FROM of that query: a group for each row that is not as
+// often on both sides, with sum(n) more of it in a.
+func groupedDiff(a, b *side, parts, part int) (from string, columns []string) {
 	names := make([]string, len(a.columns))
 	var keys []string
 	for i, w := range a.columns {
@@ -233,6 +252,5 @@ func differQuery(a, b *side, parts, part int) string {
 		}
 		return q
 	}
-	return "SELECT count(*) > 0 FROM (SELECT 1 FROM (" + relation(a, 1) + " UNION ALL " + relation(b, -1) +
-		") GROUP BY " + strings.Join(keys, ", ") + " HAVING sum(n) <> 0 LIMIT 1)"
+	return "FROM (" + relation(a, 1) + " UNION ALL " + relation(b, -1) + ") GROUP BY " + strings.Join(keys, ", ") + " HAVING sum(n) <> 0", names
 }

@@ -123,6 +123,8 @@ func (s *session) handle(ctx context.Context, r *lake.Request) (any, error) {
 		return with(r, func(q lake.RewriteRequest) (any, error) { return rewrite(ctx, l, q) })
 	case lake.OpSameRows:
 		return with(r, func(q lake.SameRowsRequest) (any, error) { return sameRows(ctx, l, q) })
+	case lake.OpDiffRows:
+		return with(r, func(q lake.DiffRowsRequest) (any, error) { return diffRows(ctx, l, q) })
 	case lake.OpReadFrozen:
 		return with(r, func(q lake.ReadFrozenRequest) (any, error) {
 			return nil, readFrozen(ctx, l, q, &rowSender{out: s.out})
