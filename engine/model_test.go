@@ -120,11 +120,11 @@ func TestModelElsewhere(t *testing.T) {
 	b := enginetest.OpenBench(t.TempDir(), nil)
 	b.Elsewhere = true
 	m := startModel(t, b)
-	n := 40
+	n := 60
 	if long() {
 		n = 400
 	}
-	g := &enginetest.Generator{R: rand.New(rand.NewPCG(3, 12))}
+	g := &enginetest.Generator{R: rand.New(rand.NewPCG(2, 17))}
 	for len(m.log) < n {
 		for _, op := range g.Next(m.world) {
 			m.step(op)
