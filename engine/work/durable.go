@@ -206,22 +206,8 @@ func syncTree(dir string) error {
 	return nil
 }
 
-// syncUp is fsync of the folders from dir up to and with top.
-func syncUp(dir, top string) error {
-	if mutant.Is(mutant.DataFolderUnsynced) {
-		return nil
-	}
-	for p := dir; ; p = filepath.Dir(p) {
-		if err := syncPath(p); err != nil {
-			return err
-		}
-		if p == top || len(p) <= len(top) {
-			return nil
-		}
-	}
-}
-
-// syncUpAll is syncUp of many folders, each one once.
+// syncUpAll is fsync of many folders and of those above them, up to and with
+// top, each one once.
 func syncUpAll(dirs []string, top string) error {
 	if mutant.Is(mutant.DataFolderUnsynced) {
 		return nil

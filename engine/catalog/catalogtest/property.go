@@ -160,7 +160,7 @@ func (r *random) fault(at int) fault {
 	if r.rng.IntN(5) < 2 {
 		kind = fault(1 + r.rng.IntN(5))
 	}
-	if kind.hits(opGet) == false {
+	if !kind.hits(opGet) {
 		at = 0 // the one commit
 	}
 	r.f.kind, r.f.at, r.f.seen, r.f.fired = kind, at, 0, ""
