@@ -61,13 +61,14 @@ func equalRows(ctx context.Context, l limits, q lake.SameRowsRequest) (bool, err
 }
 
 // openSides opens what is needed to compare two sides; the caller closes d.
-func openSides(ctx context.Context, l limits, qa, qb lake.RowsOf) (d *duck, left, right *side, err error) {
+func openSides(ctx context.Context, l limits, qa, qb lake.RowsOf) (_ *duck, left, right *side, err error) {
 	catalogs := []string{qa.Frozen}
 	if qb.Frozen != qa.Frozen { // DuckDB attaches a file once
 		catalogs = append(catalogs, qb.Frozen)
 	}
 	read := append(slices.Sorted(maps.Values(qa.Files)), slices.Sorted(maps.Values(qb.Files))...)
-	if d, err = openDuck(ctx, l, files{catalogs: catalogs, read: read}); err != nil {
+	d, err := openDuck(ctx, l, files{catalogs: catalogs, read: read})
+	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer func() {
