@@ -351,6 +351,9 @@ func (w *Work) switchTo(ctx context.Context, tree *versionTree, unpushed []catal
 	if err == nil {
 		err = w.closeLedger()
 	}
+	if err == nil {
+		err = w.handOver(ctx, b.Layout)
+	}
 	if err != nil {
 		return errors.Join(err, w.folder.Discard(b))
 	}
@@ -446,15 +449,19 @@ func (w *Work) carry(to work.Layout, unpushed []catalog.JournalEntry) error {
 // that is cut short, say by the loss of a worker, tables/ answers ESTALE until
 // the next verb or status has done it: see takeUp.
 func (w *Work) reopen(ctx context.Context) error {
-	if gen := w.folder.Current(); gen != w.ledgerOf {
+	gen := w.folder.Current()
+	switch {
+	case gen == w.ledgerOf:
+	case w.shared != nil:
+		if err := w.takeLedger(ctx); err != nil {
+			return err
+		}
+	default:
 		ledger, err := openLedger(ctx, gen.Dir())
 		if err != nil {
 			return err
 		}
-		w.mu.Lock()
-		w.gen, w.ledger = gen, ledger
-		w.mu.Unlock()
-		w.ledgerOf = gen
+		w.use(gen, ledger)
 	}
 	if err := w.recover(ctx); err != nil {
 		return err
@@ -468,6 +475,9 @@ func (w *Work) reopen(ctx context.Context) error {
 func (w *Work) closeLedger() error {
 	w.unsettled.Store(true)
 	w.ledgerOf = nil
+	if w.shared != nil {
+		return nil // the store stays open: the next generation's ledger takes the place
+	}
 	return w.ledger.Close()
 }
 

@@ -337,6 +337,9 @@ func (c *committing) finish(ctx context.Context, v *candidate) (*CommitResult, e
 	took = c.times.part("import")
 	c.published = v.meta.ID
 	fault.Point("commit.outbox")
+	if err := c.w.share(ctx, v.meta.ID, v.parent); err != nil {
+		return nil, err
+	}
 	entry := catalog.JournalEntry{
 		ID: string(v.meta.ID), Parent: string(v.parent), Snapshot: v.snapshot, SHA256: v.sums(), Message: v.meta.Message, At: v.meta.CreatedAt,
 	}
@@ -350,6 +353,10 @@ func (c *committing) finish(ctx context.Context, v *candidate) (*CommitResult, e
 	if errors.Is(err, kv.ErrUnknown) {
 		// It may be there: the next open looks.
 		c.building, c.published = nil, ""
+		if c.w.shared != nil {
+			c.w.unsettled.Store(true)
+			c.w.ledgerOf = nil
+		}
 	}
 	if err != nil {
 		return nil, err

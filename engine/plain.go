@@ -97,6 +97,11 @@ func (r *CheckoutResult) Text() string {
 // Checkout makes a plain checkout of a branch in dir, which must be missing or
 // empty.
 func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutResult, error) {
+	return e.CheckoutIn(ctx, branch, dir, LedgerOptions{})
+}
+
+// CheckoutIn is Checkout with the ledger elsewhere, see OpenWorkIn.
+func (e *Engine) CheckoutIn(ctx context.Context, branch, dir string, o LedgerOptions) (*CheckoutResult, error) {
 	local, folder := blobstore.As[blobstore.LocalFiles](e.store)
 	if _, err := e.BranchTarget(ctx, branch); err != nil {
 		return nil, err
@@ -126,7 +131,7 @@ func (e *Engine) Checkout(ctx context.Context, branch, dir string) (*CheckoutRes
 		return nil, err
 	}
 	p := &plainCheckout{dir: dir, dataPath: config.DataPath}
-	w, err := e.openFolder(ctx, filepath.Join(state, "work"), branch, p)
+	w, err := e.openFolder(ctx, filepath.Join(state, "work"), branch, p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +171,7 @@ func OpenCheckout(ctx context.Context, dir string, o Options) (*Engine, *Work, e
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := e.openFolder(ctx, filepath.Join(dir, plainDir, "work"), branch, &plainCheckout{dir: dir, dataPath: c.DataPath})
+	w, err := e.openFolder(ctx, filepath.Join(dir, plainDir, "work"), branch, &plainCheckout{dir: dir, dataPath: c.DataPath}, LedgerOptions{})
 	if err != nil {
 		return nil, nil, errors.Join(err, e.Close())
 	}

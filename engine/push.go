@@ -128,7 +128,14 @@ func (w *Work) upload(ctx context.Context, id, tip repo.ID, o PushOptions, r *Pu
 	}
 	var local []*repo.File
 	var total int64
+	whole, err := w.isShared(ctx, id)
+	if err != nil {
+		return err
+	}
 	for f := range files.All() {
+		if whole {
+			break
+		}
 		if known.files.Has(f.Path) && !o.CheckAll {
 			continue
 		}
@@ -155,6 +162,9 @@ func (w *Work) upload(ctx context.Context, id, tip repo.ID, o PushOptions, r *Pu
 	if len(missing) > 0 {
 		return outcome.New(outcome.Moved, fmt.Sprintf("data file %s is missing from the repository (%s missing)", missing[0], plural(len(missing), "file")),
 			"copy what you need out of the working folder, run tarn reset --last (tarn reset --undo brings it back), and do the work again")
+	}
+	if whole {
+		return nil // since its commit
 	}
 	var done int64
 	for _, f := range local {

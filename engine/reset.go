@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strconv"
 
 	"github.com/tarnfs/tarn/engine/catalog"
@@ -121,6 +122,9 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 			return outcome.New(outcome.NotFound, "there is no reset to undo", "tarn status shows what the folder holds")
 		}
 		generation = e.Kind == work.KindGeneration
+		if generation && w.shared != nil {
+			return outcome.New(outcome.Refused, "what SQL had changed cannot be brought back while the ledger lies elsewhere", "it is kept in "+filepath.Join(w.folder.Dir(), "trash", e.Name)+": copy from there")
+		}
 		if generation {
 			return w.closeLedger()
 		}
@@ -175,6 +179,11 @@ func (w *Work) HoldsWork(ctx context.Context) (bool, error) {
 	if err != nil || len(unpushed) > 0 {
 		return true, err
 	}
+	return w.uncommitted(ctx)
+}
+
+// uncommitted says whether the folder has staged files or SQL on the desk.
+func (w *Work) uncommitted(ctx context.Context) (bool, error) {
 	// Names that clash are staged all the same: only a commit must refuse them.
 	changes, err := w.staged()
 	if err != nil && !errors.Is(err, work.ErrName) {

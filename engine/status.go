@@ -22,6 +22,9 @@ import (
 // the columns a commit would give them, SQL on the desk, versions that wait.
 // It waits for no verb, and changes nothing.
 func (w *Work) Status(ctx context.Context) (*Status, error) {
+	if err := w.lost(); err != nil {
+		return nil, err
+	}
 	if w.unsettled.Load() {
 		select {
 		case w.verbs <- struct{}{}:
@@ -230,6 +233,9 @@ func (w *Work) datasetLine(ctx context.Context, s *Status) error {
 
 // StatusText is the file status.
 func (w *Work) StatusText(ctx context.Context) (string, error) {
+	if w.lost() != nil {
+		return w.FailedText(), nil
+	}
 	s, err := w.Status(ctx)
 	if err != nil {
 		return "", err

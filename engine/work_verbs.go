@@ -19,7 +19,11 @@ func (w *Work) turn(ctx context.Context) (release func(), err error) {
 	defer timer.Stop()
 	select {
 	case w.verbs <- struct{}{}:
-		if err := w.takeUp(w.ctx); err != nil {
+		err := w.takeUp(w.ctx)
+		if err == nil {
+			err = w.held(w.ctx)
+		}
+		if err != nil {
 			<-w.verbs
 			return nil, err
 		}
@@ -90,6 +94,7 @@ func (w *Work) act(bg, caller context.Context, v Verb, message string) (err erro
 	default:
 		err = outcome.New(outcome.NotFound, fmt.Sprintf("no such control file: .%s", v), "")
 	}
+	err = w.fenced(bg, err)
 	if v == VerbPull {
 		w.ended(v, err, text)
 	} else {
@@ -111,6 +116,7 @@ func (w *Work) Commit(ctx context.Context, o CommitOptions) (*CommitResult, erro
 	defer w.running(VerbCommit)()
 	// From here on a cancelled caller only stops waiting: see Act.
 	r, err := w.commit(context.WithoutCancel(ctx), o)
+	err = w.fenced(ctx, err)
 	w.outcomes.set(VerbCommit, err, textOf(r))
 	return r, err
 }
@@ -124,6 +130,7 @@ func (w *Work) Push(ctx context.Context, o PushOptions) (*PushResult, error) {
 	defer release()
 	defer w.running(VerbPush)()
 	r, err := w.push(ctx, o)
+	err = w.fenced(ctx, err)
 	w.outcomes.set(VerbPush, err, textOf(r))
 	return r, err
 }
@@ -137,6 +144,7 @@ func (w *Work) Reset(ctx context.Context, o ResetOptions) (*ResetResult, error) 
 	defer release()
 	defer w.running(VerbReset)()
 	r, err := w.reset(context.WithoutCancel(ctx), o)
+	err = w.fenced(ctx, err)
 	w.outcomes.set(VerbReset, err, textOf(r))
 	if err == nil && o.Last {
 		w.outcomes.forget(VerbPush) // what could not be published is gone
@@ -219,6 +227,9 @@ func (w *Work) FolderSync(ctx context.Context) error {
 
 // FailedText is FAILED.txt, "" when nothing failed since the last success.
 func (w *Work) FailedText() string {
+	if err := w.lost(); err != nil {
+		return oneLine(outcome.Message(err)) + "\n" + upperFirst(outcome.Next(err)) + "\n"
+	}
 	e, ok := w.outcomes.failed()
 	if !ok {
 		return ""

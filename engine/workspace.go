@@ -45,6 +45,7 @@ type Work struct {
 	newNames  atomic.Bool      // the desk has files of the base under other names: a commit was cut short
 	unsettled atomic.Bool      // a switch of generations was cut short: see takeUp
 	ledgerOf  *work.Generation // whose ledger is open; guarded by the turn
+	shared    *shared          // nil: the ledger lies in the generation
 
 	// mu guards what follows. No I/O is done under it, and no other lock taken.
 	mu        sync.Mutex
@@ -68,6 +69,22 @@ var errClosed = errors.New("engine: working folder is closed")
 // makes it when it is not there. What a crash has left is mended first. A
 // second call for the same branch gives the same Work.
 func (e *Engine) OpenWork(ctx context.Context, branch string) (*Work, error) {
+	return e.OpenWorkIn(ctx, branch, LedgerOptions{Store: e.o.LedgerStore})
+}
+
+// LedgerOptions say where the ledger of a working folder lies. The zero value
+// is where the folder remembers it, else in the folder itself.
+type LedgerOptions struct {
+	// Store is a catalog store as kvopen has them, for a working folder that is
+	// new or holds nothing that is not pushed; it is remembered.
+	Store string
+	// TakeOver takes the store from the host that holds it, which is shut out.
+	TakeOver bool
+}
+
+// OpenWorkIn is OpenWork with the ledger elsewhere. While another host holds
+// it: outcome.Busy, or outcome.Fenced when it was taken from this folder.
+func (e *Engine) OpenWorkIn(ctx context.Context, branch string, o LedgerOptions) (*Work, error) {
 	if _, err := e.BranchTarget(ctx, branch); err != nil {
 		return nil, err
 	}
@@ -85,7 +102,7 @@ func (e *Engine) OpenWork(ctx context.Context, branch string) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err = e.openFolder(ctx, work.WorkDir(filepath.Join(home, repoDir), branch), branch, nil)
+	w, err = e.openFolder(ctx, work.WorkDir(filepath.Join(home, repoDir), branch), branch, nil, o)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +113,7 @@ func (e *Engine) OpenWork(ctx context.Context, branch string) (*Work, error) {
 }
 
 // openFolder opens a working folder on disk.
-func (e *Engine) openFolder(ctx context.Context, dir, branch string, plain *plainCheckout) (_ *Work, err error) {
+func (e *Engine) openFolder(ctx context.Context, dir, branch string, plain *plainCheckout, o LedgerOptions) (_ *Work, err error) {
 	folder, err := work.Open(dir, &work.Options{Logger: e.log, Clock: e.now, Command: "tarn", Step: func(name string) { fault.Point("work." + name) }})
 	if err != nil {
 		return nil, err
@@ -112,7 +129,7 @@ func (e *Engine) openFolder(ctx context.Context, dir, branch string, plain *plai
 			w.Close()
 		}
 	}()
-	if err := w.start(ctx); err != nil {
+	if err := w.start(ctx, o); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -120,9 +137,27 @@ func (e *Engine) openFolder(ctx context.Context, dir, branch string, plain *plai
 
 // start brings the folder's parts to one state: generation, ledger, desk,
 // pending files, outbox.
-func (w *Work) start(ctx context.Context) error {
+func (w *Work) start(ctx context.Context, o LedgerOptions) error {
+	s, fresh, err := w.findStore(ctx, o.Store)
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		s.took = o.TakeOver
+		w.shared = s
+		return w.startShared(ctx, fresh)
+	}
+	return w.startOwn(ctx)
+}
+
+// startOwn is start with the ledger in the generation.
+func (w *Work) startOwn(ctx context.Context) error {
 	gen := w.folder.Current()
 	if _, err := os.Lstat(filepath.Join(gen.Dir(), ledgerName)); errors.Is(err, fs.ErrNotExist) {
+		if desk, err := readDesk(gen.Dir()); err != nil || desk != "" {
+			return errors.Join(err, outcome.New(outcome.Damaged, filepath.Join(w.folder.Dir(), storeName)+" is missing, but the ledger lies elsewhere",
+				"restore it from a copy of the state folder, or move "+w.folder.Dir()+" away and mount again with --store and --take-over"))
+		}
 		// A folder that was never checked out: its first generation is still bare.
 		if err := w.firstCheckout(ctx); err != nil {
 			return err
@@ -187,7 +222,12 @@ func (w *Work) Close() error {
 	}
 	w.e.mu.Unlock()
 	var errs []error
-	if w.ledger != nil {
+	if w.shared != nil {
+		w.release()
+		if w.shared.kv != nil {
+			errs = append(errs, w.shared.kv.Close())
+		}
+	} else if w.ledger != nil {
 		errs = append(errs, w.ledger.Close())
 	}
 	return errors.Join(append(errs, w.folder.Close())...)

@@ -3,6 +3,9 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
@@ -23,12 +26,20 @@ func (r *Reader) GetNote(ctx context.Context, name string) (string, error) {
 
 // SetNote writes a remark of the engine; "" removes it.
 func (l *Ledger) SetNote(ctx context.Context, name, text string) error {
-	return l.commit(ctx, "write note "+name, func(b *kv.Batch) error {
-		key := keys.System(keys.SuffixNote, []byte(name)...)
-		if text == "" {
-			b.Delete(key)
-		} else {
-			b.Put(key, keys.Seal(nil, keys.TagSystem, []byte(text)))
+	return l.SetNotes(ctx, map[string]string{name: text})
+}
+
+// SetNotes writes remarks of the engine, all or none; "" removes one.
+func (l *Ledger) SetNotes(ctx context.Context, notes map[string]string) error {
+	names := slices.Sorted(maps.Keys(notes))
+	return l.commit(ctx, "write note "+strings.Join(names, ", "), func(b *kv.Batch) error {
+		for _, name := range names {
+			key := keys.System(keys.SuffixNote, []byte(name)...)
+			if notes[name] == "" {
+				b.Delete(key)
+			} else {
+				b.Put(key, keys.Seal(nil, keys.TagSystem, []byte(notes[name])))
+			}
 		}
 		return nil
 	})
