@@ -32,9 +32,6 @@ type Options struct {
 	Worker    *lake.Client
 	Now       func() time.Time
 	Log       *slog.Logger // nil: discard
-	// LedgerStore is where working folders that are made keep their ledger, see
-	// LedgerOptions; "": in the folder itself.
-	LedgerStore string
 	// Store, when set, is used instead of opening URL; Engine.Close closes it.
 	Store blobstore.Store
 }

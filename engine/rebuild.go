@@ -53,6 +53,9 @@ func (w *Work) rebuild(ctx context.Context, r *rebuilding, why string) (*candida
 	if err := w.closeLedger(); err != nil {
 		return nil, errors.Join(err, w.folder.Discard(b), w.reopen(ctx))
 	}
+	if err := w.handOver(ctx, b.Layout); err != nil {
+		return nil, errors.Join(err, w.folder.Discard(b), w.reopen(ctx))
+	}
 	if _, err := w.folder.Publish(b, why); err != nil {
 		return nil, errors.Join(err, w.reopen(ctx))
 	}
@@ -82,7 +85,7 @@ func (w *Work) build(ctx context.Context, b *work.Building, r *rebuilding, befor
 		return nil, err
 	}
 	// The commit goes its usual way, in a working folder that is not there yet.
-	next := &Work{e: w.e, branch: w.branch, folder: w.folder, log: w.log, gen: w.folder.Generation(b), ledger: ledger, base: r.onto}
+	next := &Work{e: w.e, branch: w.branch, folder: w.folder, log: w.log, gen: w.folder.Generation(b), ledger: ledger, base: r.onto, shared: w.shared}
 	v, err := next.commitMerged(ctx, r, known)
 	return v, errors.Join(err, ledger.Close())
 }

@@ -45,26 +45,22 @@ func (e *Engine) ReadLedger(ctx context.Context, store, branch string) (*LedgerR
 	return &LedgerReader{e: e, store: s, ledger: l}, nil
 }
 
-// Log lists what is committed, newest first, pushed or not; n bounds it, 0 is all.
-func (r *LedgerReader) Log(ctx context.Context, n int) ([]LogEntry, error) {
+// Log lists what is committed, newest first, pushed or not.
+func (r *LedgerReader) Log(ctx context.Context, f LogFilter) ([]LogEntry, error) {
 	base, err := r.ledger.Base(ctx)
-	if err != nil || base.Version == "" {
-		return nil, err
-	}
-	// After the base: what was pushed between the two reads counts as pushed.
-	unpushed, err := r.ledger.Unpushed(ctx)
 	if err != nil {
 		return nil, err
 	}
-	waiting := map[repo.ID]bool{}
-	for _, e := range unpushed {
-		waiting[repo.ID(e.ID)] = true
+	// After the base: what was pushed between the two reads counts as pushed.
+	entries, err := r.ledger.Unpushed(ctx)
+	if err != nil {
+		return nil, err
 	}
-	list, err := r.e.logOf(ctx, repo.ID(base.Version), n)
-	for i := range list {
-		list[i].Pushed = !waiting[list[i].ID]
+	unpushed := make([]repo.ID, len(entries))
+	for i, e := range entries {
+		unpushed[i] = repo.ID(e.ID)
 	}
-	return list, err
+	return f.list(ctx, r.e.line(ctx, repo.ID(base.Version), r.e.version), unpushed)
 }
 
 // Holder is who has the ledger open for writing, in words; "" for nobody.

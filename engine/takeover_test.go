@@ -370,7 +370,7 @@ func TestFollow(t *testing.T) {
 			drop(t, one, "main/towns/"+string(rune('a'+i))+".csv", text)
 			want := commit(t, one).ID
 			for since := time.Now(); ; {
-				log, err := r.Log(t.Context(), 0)
+				log, err := r.Log(t.Context(), engine.LogFilter{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -387,7 +387,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("holder: %q, %v", who, err)
 		}
 		push(t, one)
-		if log, err := r.Log(t.Context(), 1); err != nil || len(log) != 1 || !log[0].Pushed {
+		if log, err := r.Log(t.Context(), engine.LogFilter{Limit: 1}); err != nil || len(log) != 1 || !log[0].Pushed {
 			t.Errorf("after push: %v, %v", log, err)
 		}
 		if _, err := e.ReadLedger(t.Context(), h.store, "other"); outcome.Of(err) != outcome.NotFound {

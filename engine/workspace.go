@@ -69,7 +69,7 @@ var errClosed = errors.New("engine: working folder is closed")
 // makes it when it is not there. What a crash has left is mended first. A
 // second call for the same branch gives the same Work.
 func (e *Engine) OpenWork(ctx context.Context, branch string) (*Work, error) {
-	return e.OpenWorkIn(ctx, branch, LedgerOptions{Store: e.o.LedgerStore})
+	return e.OpenWorkIn(ctx, branch, LedgerOptions{})
 }
 
 // LedgerOptions say where the ledger of a working folder lies. The zero value

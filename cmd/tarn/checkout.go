@@ -17,21 +17,26 @@ func checkoutCommand(h *host) *cli.Command {
 		Category:  catWork,
 		Description: manual("Makes DIR, a plain folder laid out like a mounted working folder. There the commands commit, push\nand reset do the work; touching .commit fails and says so.",
 			"tarn checkout main /tmp/towns --repo /data/towns.lake",
-			outcome.NotFound, outcome.Busy, outcome.Permission, outcome.Unreachable, outcome.Full, outcome.Damaged, outcome.Interrupted),
+			outcome.NotFound, outcome.Busy, outcome.Permission, outcome.Unreachable, outcome.Full, outcome.Fenced, outcome.Damaged, outcome.Interrupted),
+		Flags: []cli.Flag{storeFlag(), takeOverFlag()},
 		Action: action(h, 2, 2, func(c *cli.Context, k *call) error {
-			return runCheckout(c.Context, k, c.Args().Get(0), c.Args().Get(1))
+			store, err := k.absoluteStore(k.value("store"))
+			if err != nil {
+				return err
+			}
+			return runCheckout(c.Context, k, c.Args().Get(0), c.Args().Get(1), engine.LedgerOptions{Store: store, TakeOver: c.Bool("take-over")})
 		}),
 		BashComplete: completeRefs(h, 0),
 	}
 }
 
-func runCheckout(ctx context.Context, k *call, branch, dir string) error {
+func runCheckout(ctx context.Context, k *call, branch, dir string, o engine.LedgerOptions) error {
 	dir, err := k.absolute(dir)
 	if err != nil {
 		return err
 	}
 	return k.withRepository(ctx, false, func(e *engine.Engine, _ *place) error {
-		r, err := e.Checkout(ctx, branch, dir)
+		r, err := e.CheckoutIn(ctx, branch, dir, o)
 		if err != nil {
 			return err
 		}

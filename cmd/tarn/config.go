@@ -33,6 +33,7 @@ var settings = []setting{
 	{"log_format", "log-format", "TARN_LOG_FORMAT", "text"},
 	{"cache_size", "cache-size", "TARN_CACHE_SIZE", "10G"},
 	{"cache_min_free", "cache-min-free", "TARN_CACHE_MIN_FREE", ""},
+	{"store", "store", "TARN_STORE", ""},
 }
 
 // conf is the outcome of looking: what is in force, and where it comes from.
@@ -102,6 +103,7 @@ func readConfigFile(path string) (map[string]string, error) {
 		LogFormat *string `toml:"log_format"`
 		CacheSize *string `toml:"cache_size"`
 		CacheFree *string `toml:"cache_min_free"`
+		Store     *string `toml:"store"`
 	}
 	d := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
@@ -110,6 +112,7 @@ func readConfigFile(path string) (map[string]string, error) {
 	values := map[string]string{}
 	for key, v := range map[string]*string{
 		"author": f.Author, "log_level": f.LogLevel, "log_format": f.LogFormat, "cache_size": f.CacheSize, "cache_min_free": f.CacheFree,
+		"store": f.Store,
 	} {
 		if v != nil {
 			values[key] = *v
@@ -138,7 +141,7 @@ func configCommand(h *host) *cli.Command {
 		Name:     "config",
 		Usage:    "print the settings in force, and where each comes from",
 		Category: catTool,
-		Description: manual("A flag is stronger than the environment, the environment than config.toml in\n$XDG_CONFIG_HOME/tarn. Settings: author, log_level, log_format, cache_size, cache_min_free.",
+		Description: manual("A flag is stronger than the environment, the environment than config.toml in\n$XDG_CONFIG_HOME/tarn. Settings: author, log_level, log_format, cache_size, cache_min_free,\nstore (where new working folders keep their ledger, see tarn help mount).",
 			"tarn config --json"),
 		Action: action(h, 0, 0, func(c *cli.Context, k *call) error { return runConfig(c.Context, k) }),
 	}

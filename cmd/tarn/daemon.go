@@ -174,7 +174,7 @@ func (d *daemon) openHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w, err := d.openWork(ctx, branch)
+	w, err := d.openWorkIn(ctx, branch, engine.LedgerOptions{Store: d.o.Store, TakeOver: d.o.TakeOver})
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,13 @@ func (d *daemon) openHead(ctx context.Context) error {
 }
 
 func (d *daemon) openWork(ctx context.Context, branch string) (engine.Workspace, error) {
-	w, err := d.engine.OpenWork(ctx, branch)
+	return d.openWorkIn(ctx, branch, engine.LedgerOptions{Store: d.o.Store})
+}
+
+// openWorkIn opens a working folder. Only that of the start may be taken over:
+// whoever opens another one months later does not mean to shut anybody out.
+func (d *daemon) openWorkIn(ctx context.Context, branch string, o engine.LedgerOptions) (engine.Workspace, error) {
+	w, err := d.engine.OpenWorkIn(ctx, branch, o)
 	if err != nil {
 		return nil, err
 	}

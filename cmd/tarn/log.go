@@ -16,7 +16,7 @@ func logCommand(h *host) *cli.Command {
 		Usage:     "list versions, newest first",
 		ArgsUsage: "[REF]",
 		Category:  catHistory,
-		Description: manual("REF is a branch, a tag, the first 8 or more characters of a version's ID, REF~N or REF@DATE. Without\nit, in a working folder: its history, with what is not pushed; elsewhere: that of the default branch.",
+		Description: manual("REF is a branch, a tag, the first 8 or more characters of a version's ID, REF~N or REF@DATE. Without\nit, in a working folder: its history, with what is not pushed; elsewhere: that of the default branch.\nwork:BRANCH with --store is what is committed in a catalog store, pushed or not, by whichever host holds it.",
 			"tarn log -n 5 main",
 			outcome.NotFound, outcome.Unreachable, outcome.Damaged, outcome.Interrupted),
 		Flags: []cli.Flag{
@@ -26,10 +26,14 @@ func logCommand(h *host) *cli.Command {
 			&cli.StringFlag{Name: "author", Usage: "those whose author matches the regular expression `RE`"},
 			&cli.StringFlag{Name: "grep", Usage: "those whose message matches the regular expression `RE`"},
 			&cli.BoolFlag{Name: "oneline", Usage: "print ID and message alone"},
+			&cli.StringFlag{Name: "store", Usage: "catalog store that work:BRANCH is committed to: `STORE` as given to tarn mount"},
 		},
 		Action: action(h, 0, 1, func(c *cli.Context, k *call) error {
 			if c.Int("number") < 0 {
 				return usageError("log: -n %d is less than nothing", c.Int("number"))
+			}
+			if c.IsSet("store") && !strings.HasPrefix(c.Args().First(), workPrefix) {
+				return usageError("log: --store goes with work:BRANCH")
 			}
 			return runLog(c.Context, k, c.Args().First(), c.Bool("oneline"), engine.LogFilter{
 				Limit: c.Int("number"), Table: c.String("table"), Since: c.String("since"), Author: c.String("author"), Grep: c.String("grep"),
@@ -40,7 +44,11 @@ func logCommand(h *host) *cli.Command {
 }
 
 func runLog(ctx context.Context, k *call, ref string, oneline bool, o engine.LogFilter) error {
-	l, err := k.history(ctx, ref, o)
+	history := k.history
+	if branch, ok := strings.CutPrefix(ref, workPrefix); ok && k.value("store") != "" {
+		ref, history = branch, k.ledgerHistory
+	}
+	l, err := history(ctx, ref, o)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ type mountOptions struct {
 	URL, Point    string
 	Work          string // mount the working folders here, not at POINT/work
 	ReadOnly      bool
+	Store         string // catalog store of the working folders; "": as they remember
+	TakeOver      bool
 	Links         string // symlinks or folders
 	Foreground    bool
 	AllowOther    bool
@@ -42,6 +44,8 @@ func mountCommand(h *host) *cli.Command {
 		Flags: append(cacheFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "work", Usage: "mount the working folders on `DIR` instead of MOUNTPOINT/work"},
 			&cli.BoolFlag{Name: "read-only", Usage: "without working folders"},
+			storeFlag(),
+			takeOverFlag(),
 			&cli.StringFlag{Name: "links", Value: "symlinks", Usage: "show branches and tags as `KIND`: symlinks, or folders for Samba, Docker and backup tools"},
 			&cli.BoolFlag{Name: "foreground", Aliases: []string{"f"}, Usage: "serve in this process; log on stderr"},
 			&cli.BoolFlag{Name: "allow-other", Usage: "let other users in"},
@@ -66,6 +70,7 @@ func mountCommand(h *host) *cli.Command {
 func readMountOptions(c *cli.Context, k *call) (mountOptions, error) {
 	o := mountOptions{
 		URL: c.Args().Get(0), Point: c.Args().Get(1), Work: c.String("work"), ReadOnly: c.Bool("read-only"),
+		Store: k.value("store"), TakeOver: c.Bool("take-over"),
 		Links: c.String("links"), Foreground: c.Bool("foreground"), AllowOther: c.Bool("allow-other"),
 		AllowNonEmpty: c.Bool("allow-non-empty"), Mkdir: c.Bool("mkdir"), DebugFUSE: c.Bool("debug-fuse"),
 		LogFile: c.String("log-file"), PIDFile: c.String("pid-file"), ReadyFD: c.Int("ready-fd"),
@@ -96,6 +101,9 @@ func (o *mountOptions) complete(k *call) error {
 	if o.ReadOnly && o.Work != "" {
 		return usageError("mount: --read-only has no working folders to put at --work %s", o.Work)
 	}
+	if o.ReadOnly && o.TakeOver {
+		return usageError("mount: --read-only opens no working folder to --take-over")
+	}
 	var err error
 	for key, v := range o.Cache {
 		k.values[key] = configValue{key, v, "flag"}
@@ -104,6 +112,9 @@ func (o *mountOptions) complete(k *call) error {
 		return err
 	}
 	if o.URL, err = k.absoluteURL(o.URL); err != nil {
+		return err
+	}
+	if o.Store, err = k.absoluteStore(o.Store); err != nil {
 		return err
 	}
 	for _, p := range []*string{&o.Point, &o.Work, &o.LogFile, &o.PIDFile} {
@@ -178,7 +189,7 @@ func (o mountOptions) args(k *call) []string {
 		"--log-level", daemonLogLevel(k), "--log-format", k.value("log_format")}
 	for flag, on := range map[string]bool{
 		"--read-only": o.ReadOnly, "--allow-other": o.AllowOther, "--allow-non-empty": o.AllowNonEmpty,
-		"--mkdir": o.Mkdir, "--debug-fuse": o.DebugFUSE,
+		"--mkdir": o.Mkdir, "--debug-fuse": o.DebugFUSE, "--take-over": o.TakeOver,
 	} {
 		if on {
 			args = append(args, flag)
@@ -191,6 +202,9 @@ func (o mountOptions) args(k *call) []string {
 		if v := k.values[s.Key]; strings.HasPrefix(s.Flag, "cache-") && v.Source == "flag" {
 			args = append(args, "--"+s.Flag, v.Value)
 		}
+	}
+	if o.Store != "" {
+		args = append(args, "--store", o.Store)
 	}
 	if o.PIDFile != "" {
 		args = append(args, "--pid-file", o.PIDFile)
