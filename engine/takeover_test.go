@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine"
 	"github.com/tarnfs/tarn/engine/kv"
 	"github.com/tarnfs/tarn/engine/kv/kvopen"
@@ -23,7 +22,6 @@ import (
 type hosts struct {
 	*bench
 	store string
-	puts  func() blobstore.Store // wraps the store of the next open; nil: plain
 }
 
 // onEachStore runs a test on each kind of catalog store that this binary has.
@@ -35,11 +33,15 @@ func onEachStore(t *testing.T, test func(*testing.T, *hosts)) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			h := &hosts{bench: newBench(t)}
-			dir := filepath.Join(h.dir, "ledgers")
-			h.store = map[string]string{"sqlite": "sqlite:" + dir, "slatedb": "slatedb:file://" + dir}[kind]
+			h.store = storeOf(kind, h.dir)
 			test(t, h)
 		})
 	}
+}
+
+func storeOf(kind, dir string) string {
+	dir = filepath.Join(dir, "ledgers")
+	return map[string]string{"sqlite": "sqlite:" + dir, "slatedb": "slatedb:file://" + dir}[kind]
 }
 
 func (h *hosts) state(host string) string { return filepath.Join(h.dir, "state-"+host) }
@@ -49,8 +51,8 @@ func (h *hosts) engine(host string) *engine.Engine {
 	o := engine.Options{
 		URL: h.root(), StateHome: h.state(host), CacheHome: filepath.Join(h.dir, "cache-"+host), Author: "Ann <ann@example.org>", Worker: h.worker,
 	}
-	if h.puts != nil {
-		o.Store = h.puts()
+	if *elsewhere {
+		o.Store = h.hidden(nil)
 	}
 	e, err := engine.Open(context.Background(), o)
 	if err != nil {
