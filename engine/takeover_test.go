@@ -311,6 +311,28 @@ func TestStoreGenerations(t *testing.T) {
 		drop(t, two, "main/towns/e.csv", "id\n5\n")
 		commit(t, two)
 		push(t, two)
+		// Pull redoes what is committed and not pushed; the result is shared, too.
+		drop(t, two, "main/towns/f.csv", "id\n6\n")
+		commit(t, two)
+		e, w = h.open()
+		drop(t, w, "main/towns/g.csv", "id\n7\n")
+		commit(t, w)
+		push(t, w)
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := two.Pull(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pulled := history(t, two)
+		three := h.on("three", true)
+		if d := cmp.Diff(pulled, history(t, three)); d != "" {
+			t.Fatalf("after a pull (-two +three):\n%s", d)
+		}
+		if got := shows(t, three); got != "a c d e f g" {
+			t.Errorf("shows %s", got)
+		}
+		push(t, three)
 	})
 }
 
