@@ -184,6 +184,10 @@ func withLedger[T any](ctx context.Context, w *Work, f func(storage string, view
 	if err != nil {
 		return none, err
 	}
-	out, err := f(ledgerPath(gen.Dir()), view)
+	at := ledgerPath(gen.Dir())
+	if w.shared != nil {
+		at = storeText(w.shared.place)
+	}
+	out, err := f(at, view)
 	return out, errors.Join(err, view.Close())
 }

@@ -69,6 +69,13 @@ func folderStore(folder string) (CatalogStore, error) {
 	if err != nil {
 		return CatalogStore{}, err
 	}
+	elsewhere, err := readStore(folder)
+	if err != nil {
+		return CatalogStore{}, err
+	}
+	if elsewhere != nil {
+		return StoreAt(elsewhere.Place)
+	}
 	s, err := StoreAt("sqlite:" + filepath.Join(gen, ledgerName)) // the path may hold a colon
 	s.folder = folder
 	return s, err
@@ -101,15 +108,13 @@ func (s CatalogStore) openWriter(ctx context.Context, owner string) (kvopen.Writ
 	if err := s.isThere(); err != nil { // OpenWriter would make one
 		return nil, err
 	}
-	o := &kvopen.Options{Owner: owner}
-	if s.place.Shared() {
-		o.Admit = func(holder string) error {
-			if holder == "" {
-				return nil
-			}
-			return outcome.New(outcome.Busy, "the catalog store is in use: held by "+holder, "run the command on its mount, or end it there")
+	o := &kvopen.Options{Owner: owner, Admit: func(record string) error {
+		id, text := recordedHolder(record)
+		if record == "" || id == "" && !s.place.Shared() {
+			return nil
 		}
-	}
+		return outcome.New(outcome.Busy, "the catalog store is in use: held by "+text, "run the command on its mount, or end it there")
+	}}
 	w, err := kvopen.OpenWriter(ctx, s.place.URL, o)
 	if err != nil {
 		return nil, s.fault(err)

@@ -45,13 +45,13 @@ const settledName = "SETTLED"
 type storeFile struct {
 	Format int    `json:"format"`
 	Store  string `json:"store"` // as it was given; it holds no secret
+	Place  string `json:"place"` // of this branch in it
 	ID     string `json:"id"`    // of this working folder among the holders
 }
 
 // shared is the catalog store of a working folder that lies elsewhere.
 type shared struct {
-	store string // as it was given
-	place string // of this branch in it
+	place string // of this branch
 	self  holder
 	took  bool // the caller may take it from another holder
 
@@ -101,13 +101,14 @@ func (w *Work) findStore(ctx context.Context, want string) (s *shared, fresh boo
 	case have == nil && want == "":
 		return nil, false, nil
 	case have == nil:
-		if _, err := placeOf(want, w.e.repo.ID(), w.branch); err != nil {
+		at, err := placeOf(want, w.e.repo.ID(), w.branch)
+		if err != nil {
 			return nil, false, err
 		}
 		if err := w.leaveOwnLedger(ctx); err != nil {
 			return nil, false, err
 		}
-		have, fresh = &storeFile{Format: 1, Store: want, ID: uuid.NewString()}, true
+		have, fresh = &storeFile{Format: 1, Store: want, Place: at, ID: uuid.NewString()}, true
 		b, err := json.Marshal(have)
 		if err != nil {
 			return nil, false, err
@@ -120,11 +121,7 @@ func (w *Work) findStore(ctx context.Context, want string) (s *shared, fresh boo
 		return nil, false, outcome.New(outcome.Usage, fmt.Sprintf("working folder %s keeps its ledger in %s, not in %s", w.folder.Dir(), storeText(have.Store), storeText(want)),
 			"leave out --store; to change it: push, end the mount, and move the working folder away")
 	}
-	at, err := placeOf(have.Store, w.e.repo.ID(), w.branch)
-	if err != nil {
-		return nil, fresh, err
-	}
-	return &shared{store: have.Store, place: at, self: holderHere(w.folder.Dir(), have.ID, w.e.now())}, fresh, nil
+	return &shared{place: have.Place, self: holderHere(w.folder.Dir(), have.ID, w.e.now())}, fresh, nil
 }
 
 // storeText is the name of a store without what may follow a "?".
@@ -147,7 +144,7 @@ func readStore(dir string) (*storeFile, error) {
 		return nil, err
 	}
 	var f storeFile
-	if err := json.Unmarshal(b, &f); err != nil || f.Format < 1 || f.Store == "" || f.ID == "" {
+	if err := json.Unmarshal(b, &f); err != nil || f.Format < 1 || f.Store == "" || f.Place == "" || f.ID == "" {
 		return nil, outcome.New(outcome.Damaged, at+" cannot be read", "restore it from a copy of the state folder, or move "+dir+" away and mount again with --store")
 	}
 	if f.Format > 1 {

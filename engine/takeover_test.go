@@ -407,6 +407,19 @@ func TestFollow(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		}
+		// The same by the working folder's own record of the store.
+		repo := h.engine("one")
+		defer repo.Close()
+		s, err := repo.BranchStore("main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.Verify(t.Context()); err != nil || len(r.Errors) > 0 || !strings.Contains(r.Storage, "ledgers") {
+			t.Errorf("verify: %+v, %v", r, err)
+		}
+		if _, err := s.Repair(t.Context(), engine.RepairOptions{Apply: true}); err != nil {
+			t.Errorf("repair with nothing to do: %v", err)
+		}
 		if who, err := r.Holder(t.Context()); err != nil || !strings.Contains(who, h.state("one")) {
 			t.Errorf("holder: %q, %v", who, err)
 		}
