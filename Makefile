@@ -63,7 +63,7 @@ lint: ## gofmt, go vet (each build tag too), staticcheck
 	@if $(GO) tool -n staticcheck >/dev/null 2>&1; then echo "$(GO) tool staticcheck ./..."; $(GO) tool staticcheck ./...; else echo "staticcheck is no tool of go.mod: not run"; fi
 
 faults: ## kill the process at each of its named steps
-	$(GO) test -tags faults $(TESTFLAGS) -timeout 10m -run 'TestDeathAtEachStep|TestHostDies|TestCounter|TestPointKills|TestRecord' ./engine ./engine/fault
+	$(GO) test -tags faults $(TESTFLAGS) -timeout 20m -run 'TestDeathAtEachStep|TestHostDies|TestCounter|TestPointKills|TestRecord' ./engine ./engine/fault
 
 fuzz: ## each fuzz test for FUZZTIME (20s)
 	@found=; \
