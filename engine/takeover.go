@@ -351,9 +351,19 @@ func (w *Work) keepAside(ctx context.Context, number int) error {
 			return err
 		}
 		w.log.WarnContext(ctx, "what was not committed before the takeover is kept", keyPath, to)
+		w.aside.Store(&to)
 		return errors.Join(work.SyncDir(filepath.Dir(to)), work.SyncDir(filepath.Dir(from)), work.SyncDir(w.folder.Dir()))
 	}
 	return nil
+}
+
+// Aside is where the uncommitted work lies that this folder held when its
+// ledger went on elsewhere, "" when there was none since it was opened.
+func (w *Work) Aside() string {
+	if p := w.aside.Load(); p != nil {
+		return *p
+	}
+	return ""
 }
 
 // settled notes that the generation holds nothing uncommitted.

@@ -187,6 +187,9 @@ func TestTakeOver(t *testing.T) {
 		if got := shows(t, two); got != "a b c" {
 			t.Errorf("second host shows %s", got)
 		}
+		if err := two.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
 
 		drop(t, two, "main/towns/e.csv", "id,name\n5,Essen\n")
 		fourth := commit(t, two)
@@ -204,14 +207,17 @@ func TestTakeOver(t *testing.T) {
 			t.Error(d)
 		}
 		left, err := filepath.Glob(filepath.Join(h.workDir("one"), "left", "*", "staging", "*"))
-		if err != nil || len(left) == 0 {
-			t.Errorf("left: %v, %v", left, err)
+		if err != nil || len(left) == 0 || one.Aside() == "" || !strings.HasPrefix(left[0], one.Aside()) {
+			t.Errorf("left: %v, %v, told %q", left, err, one.Aside())
 		}
 		_, err = two.Commit(t.Context(), engine.CommitOptions{AllowEmpty: true})
 		wantTaken(t, err, h.state("one"))
 		drop(t, one, "main/towns/f.csv", "id,name\n6,Fribourg\n")
 		commit(t, one)
 		push(t, one)
+		if err := one.Check(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

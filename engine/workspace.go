@@ -46,6 +46,7 @@ type Work struct {
 	unsettled atomic.Bool      // a switch of generations was cut short: see takeUp
 	ledgerOf  *work.Generation // whose ledger is open; guarded by the turn
 	shared    *shared          // nil: the ledger lies in the generation
+	aside     atomic.Pointer[string]
 
 	// mu guards what follows. No I/O is done under it, and no other lock taken.
 	mu        sync.Mutex

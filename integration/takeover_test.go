@@ -89,7 +89,9 @@ func TestTakeOverOnS3(t *testing.T) {
 		t.Errorf("the first again: exit code %d\n%s", r.code, r.out)
 	}
 	// Taken back while the second lives: now that one is told.
-	one.mount("--take-over")
+	if out := one.must(one.dir, "tarn mount --take-over '"+one.repo+"' "+one.mnt+" 2>&1"); !strings.Contains(out, filepath.Join("main", "left")) {
+		t.Errorf("taking back prints\n%s", out)
+	}
 	if out := two.fails(two.work(), "touch .commit"); !strings.Contains(out, "Owner died") {
 		t.Errorf("the second: %s", out)
 	}

@@ -226,6 +226,11 @@ func (d *daemon) announce(ctx context.Context, r *ready) error {
 	for _, l := range d.leftovers(ctx) {
 		doc.Notes = append(doc.Notes, l.words()...)
 	}
+	for _, b := range d.branches() {
+		if w := d.work(b); w != nil && w.Aside() != "" {
+			doc.Notes = append(doc.Notes, "work/"+b+": another host had gone on; what was not committed here is in "+w.Aside())
+		}
+	}
 	if r.f != nil {
 		r.say(readyMessage{Mount: &doc})
 		return nil
