@@ -438,3 +438,59 @@ func TestFollow(t *testing.T) {
 		}
 	})
 }
+
+// TestStoreCheckout: a plain checkout stays the holder between its commands,
+// and can be taken over by another one.
+func TestStoreCheckout(t *testing.T) {
+	onEachStore(t, func(t *testing.T, h *hosts) {
+		e := h.engine("one")
+		defer e.Close()
+		first, second := filepath.Join(h.dir, "first"), filepath.Join(h.dir, "second")
+		if _, err := e.CheckoutIn(t.Context(), "main", first, engine.LedgerOptions{Store: h.store}); err != nil {
+			t.Fatal(err)
+		}
+		write := func(dir, name, text string) {
+			t.Helper()
+			at := filepath.Join(dir, "tables", "main", "towns")
+			if err := os.MkdirAll(at, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in := func(dir string, f func(*engine.Work) error) error {
+			t.Helper()
+			e, w, err := engine.OpenCheckout(t.Context(), dir, engine.Options{CacheHome: filepath.Join(h.dir, "cache-one"), Author: "Ann", Worker: h.worker})
+			if err != nil {
+				return err
+			}
+			return errors.Join(f(w), e.Close())
+		}
+		write(first, "a.csv", "id\n1\n")
+		if err := in(first, func(w *engine.Work) error { commit(t, w); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		write(first, "b.csv", "id\n2\n") // not committed
+		if _, err := e.CheckoutIn(t.Context(), "main", second, engine.LedgerOptions{Store: h.store}); outcome.Of(err) != outcome.Busy {
+			t.Fatalf("beside the holder: %v", err)
+		}
+		if err := os.RemoveAll(second); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.CheckoutIn(t.Context(), "main", second, engine.LedgerOptions{Store: h.store, TakeOver: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(second, "tables", "main", "towns", "a.parquet")); err != nil {
+			t.Error(err)
+		}
+		wantTaken(t, in(first, func(*engine.Work) error { return nil }), first, second)
+		if b, err := os.ReadFile(filepath.Join(first, "tables", "main", "towns", "b.csv")); err != nil || string(b) != "id\n2\n" {
+			t.Errorf("uncommitted: %q, %v", b, err)
+		}
+		write(second, "c.csv", "id\n3\n")
+		if err := in(second, func(w *engine.Work) error { commit(t, w); push(t, w); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
