@@ -111,12 +111,12 @@ soak: ## a mount under load for hours
 SLATE_LDFLAGS = $(LDFLAGS) -X github.com/tarnfs/tarn/engine/kv/slatekv.library=$$hash -extldflags=-Wl,--gc-sections
 SLATE_TESTS   = ./engine/kv/...
 # The parts above the store that are another thing with it.
-SLATE_ABOVE   = -run "^(TestTakeOver|TestGivenUp|TestStore|TestFollow)" ./engine ./integration
+SLATE_ABOVE   = -run "^(TestTakeOver|TestGivenUp|TestStoreGenerations|TestStoreChosen|TestStoreCheckout|TestFollow)" ./engine ./integration
 
 slatedb: setup ## build bin/tarn-slatedb, tarn with the SlateDB catalog store, and test it (needs Rust)
 	hash=$$(engine/kv/slatekv/build.sh) && \
 	$(GO) build -trimpath -tags slatedb -ldflags "$(SLATE_LDFLAGS)" -o bin/tarn-slatedb ./cmd/tarn && \
-	$(GO) vet -tags slatedb $(SLATE_TESTS) && \
+	$(GO) vet -tags slatedb $(SLATE_TESTS) ./engine ./integration && \
 	$(VENV) $(GO) test $(TESTFLAGS) -tags slatedb -ldflags "$(SLATE_LDFLAGS)" -timeout 20m $(SLATE_TESTS) && \
 	$(VENV) TARN_TEST_SLATE='$(CURDIR)/bin/tarn-slatedb' $(GO) test $(TESTFLAGS) -tags slatedb -ldflags "$(SLATE_LDFLAGS)" -timeout 20m $(SLATE_ABOVE) && \
 	$(GO) test -tags slatedb -ldflags "$(SLATE_LDFLAGS)" -run '^$$' -bench DurableCommit -benchtime 1s -timeout 10m $(SLATE_TESTS)
