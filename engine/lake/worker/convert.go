@@ -11,19 +11,14 @@ import (
 	"github.com/tarnfs/tarn/engine/lake"
 )
 
-// convert answers OpConvert.
-func convert(ctx context.Context, l limits, q lake.ConvertRequest) (*lake.Converted, error) {
+// convert writes a dropped file as the wanted columns in Parquet.
+func convert(ctx context.Context, d *duck, q lake.ConvertRequest) (*lake.Converted, error) {
 	if err := mustNotExist(q.Dst); err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
 	if len(q.Columns) == 0 {
 		return nil, errors.New("convert: no columns wanted")
 	}
-	d, err := openDuck(ctx, l, files{read: []string{q.Src}, write: []string{q.Dst}})
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
 	name := filepath.Base(q.Src)
 	s, err := openSource(ctx, d, q.Src, q.Format, q.Columns)
 	if err != nil {

@@ -30,6 +30,7 @@ type files struct {
 	read     []string // data files, catalogs to attach
 	catalogs []string // DuckDB files to attach or to make: their logs too
 	write    []string // files to make
+	dirs     []string // folders whose files may be read and made
 }
 
 // duck is an in-memory DuckDB that sees only the files of one request.
@@ -47,6 +48,13 @@ func openDuck(ctx context.Context, l limits, f files) (*duck, error) {
 	if err != nil {
 		return nil, err
 	}
+	var dirs []string
+	for _, dir := range f.dirs {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("path %q is not absolute", dir)
+		}
+		dirs = append(dirs, text(filepath.Clean(dir)+"/"))
+	}
 	d := new(duck)
 	if l.temp != "" {
 		d.temp = lake.WorkerTemp(l.temp, os.Getpid())
@@ -63,6 +71,7 @@ func openDuck(ctx context.Context, l limits, f files) (*duck, error) {
 		"SET TimeZone='UTC'",
 		"SET temp_directory=" + text(d.temp),
 		"SET allowed_paths=[" + strings.Join(allowed, ", ") + "]",
+		"SET allowed_directories=[" + strings.Join(dirs, ", ") + "]",
 		"SET enable_external_access=false",
 		"SET lock_configuration=true",
 	}

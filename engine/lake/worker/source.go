@@ -149,13 +149,8 @@ func readHead(path string, n int) ([]byte, error) {
 	return head[:got], nil
 }
 
-// sniff answers OpSniff.
-func sniff(ctx context.Context, l limits, q lake.SniffRequest) (*lake.Sniffed, error) {
-	d, err := openDuck(ctx, l, files{read: []string{q.Path}})
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
+// sniff finds the columns and rows of a dropped file.
+func sniff(ctx context.Context, d *duck, q lake.SniffRequest) (*lake.Sniffed, error) {
 	s, err := openSource(ctx, d, q.Path, q.Format, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(q.Path), err)

@@ -77,11 +77,16 @@ type session struct {
 	out    *lake.Pipe
 	frames chan frame
 	desk   *desk // nil outside a transaction
+	warm   *warm // nil where none is kept
 }
 
 // serve answers one request after the other.
 func (s *session) serve() error {
-	for f := range s.frames {
+	for {
+		f, ok := s.next()
+		if !ok {
+			return nil
+		}
 		if f.kind != lake.FrameRequest {
 			return fmt.Errorf("frame %q outside a request", f.kind)
 		}
@@ -102,12 +107,14 @@ func (s *session) serve() error {
 			return err
 		}
 	}
-	return nil
 }
 
 // handle runs one request.
 func (s *session) handle(ctx context.Context, r *lake.Request) (any, error) {
 	l := limits{memory: r.MemoryLimit, temp: r.TempDir}
+	if r.Op != lake.OpSniff && r.Op != lake.OpConvert {
+		s.cool() // two would share a temp folder, and the memory
+	}
 	switch r.Op {
 	case lake.OpPing:
 		return nil, nil
@@ -116,9 +123,9 @@ func (s *session) handle(ctx context.Context, r *lake.Request) (any, error) {
 	case lake.OpThaw:
 		return with(r, func(q lake.ThawRequest) (any, error) { return nil, thaw(ctx, l, q) })
 	case lake.OpSniff:
-		return with(r, func(q lake.SniffRequest) (any, error) { return sniff(ctx, l, q) })
+		return with(r, func(q lake.SniffRequest) (any, error) { return s.sniff(ctx, l, q) })
 	case lake.OpConvert:
-		return with(r, func(q lake.ConvertRequest) (any, error) { return convert(ctx, l, q) })
+		return with(r, func(q lake.ConvertRequest) (any, error) { return s.convert(ctx, l, q) })
 	case lake.OpRewrite:
 		return with(r, func(q lake.RewriteRequest) (any, error) { return rewrite(ctx, l, q) })
 	case lake.OpSameRows:
