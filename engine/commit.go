@@ -110,9 +110,10 @@ type committing struct {
 	known   map[string]*repo.File      // stored files that another version describes, by path
 	meta    map[string]json.RawMessage // of version.json
 
-	sources   map[string]*source // by stage id
-	stored    []convertedFile    // new stored files of this commit
-	adopted   []string           // those put in place, below data/
+	sources   map[string]*source       // by stage id
+	stored    []convertedFile          // new stored files of this commit
+	made      map[string]convertedFile // by stage id: what was converted, for any plan
+	adopted   []string                 // those put in place, below data/
 	tx        lake.Tx
 	building  *work.VersionDir // outbox folder that is not complete
 	published repo.ID          // outbox folder that is complete and not in the ledger
@@ -128,7 +129,7 @@ func (c *committing) run(ctx context.Context) (*CommitResult, error) {
 		return nil, err
 	}
 	for tries := 1; ; tries++ {
-		r, err := c.attempt(ctx, tries > 2)
+		r, err := c.attempt(ctx, tries)
 		if !errors.Is(err, lake.ErrStale) {
 			return r, err
 		}
@@ -137,13 +138,18 @@ func (c *committing) run(ctx context.Context) (*CommitResult, error) {
 	}
 }
 
+// mostLooks bounds how often a commit makes files ready before it holds the
+// turn, while clients alter the columns that the files are made for.
+const mostLooks = 5
+
 // attempt looks at the desk, makes the files ready and takes its turn to
-// write. With first it takes the turn at once: among busy writers the look
-// would be out of date every time.
-func (c *committing) attempt(ctx context.Context, first bool) (*CommitResult, error) {
+// write. After the first time it takes the turn before it looks: among busy
+// writers the look would be out of date every time. What was converted then
+// is kept, so that clients do not wait for conversions.
+func (c *committing) attempt(ctx context.Context, tries int) (*CommitResult, error) {
 	took := c.times.part("plan")
 	look := c.w.planChanges
-	if first {
+	if tries > 1 {
 		var err error
 		if c.tx, err = c.w.begin(ctx, lake.WriteTx); err != nil {
 			return nil, err
@@ -158,10 +164,17 @@ func (c *committing) attempt(ctx context.Context, first bool) (*CommitResult, er
 		return nil, err
 	}
 	took = c.times.part("convert")
+	late := c.tx != nil && tries < mostLooks && !c.ready(plan)
+	if late { // a client changed the columns: let go of the turn meanwhile
+		c.abandon(ctx)
+	}
 	if c.stored, err = c.convert(ctx, plan); err != nil {
 		return nil, err
 	}
 	took()
+	if late {
+		return nil, lake.ErrStale
+	}
 	fault.Point("commit.converted")
 
 	took = c.times.part("refuse")

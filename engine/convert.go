@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/lake"
@@ -49,6 +51,13 @@ func (c *committing) convertOne(ctx context.Context, step lake.TakeStep) (conver
 		f.taken.Bytes = s.Footer.Bytes
 		return f, nil
 	}
+	if made, ok := c.made[step.StageID]; ok {
+		if sameConversion(made.step, step) {
+			f.path, f.sum, f.taken = made.path, made.sum, made.taken
+			return f, nil
+		}
+		c.dropMade(made)
+	}
 	// Beside the taken file: what a crash leaves goes the way of pending/.
 	f.path = filepath.Join(filepath.Dir(s.path), "converted-"+step.StoredName)
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -64,22 +73,43 @@ func (c *committing) convertOne(ctx context.Context, step lake.TakeStep) (conver
 	if err != nil {
 		return f, deskError(err)
 	}
-	return f, c.readConverted(&f)
+	if c.made == nil {
+		c.made = map[string]convertedFile{}
+	}
+	c.made[step.StageID] = f
+	err = c.readConverted(&f)
+	c.made[step.StageID] = f
+	return f, err
+}
+
+// sameConversion says whether a file that was converted for one plan is what
+// another plan wants: its bytes do not depend on the name it gets.
+func sameConversion(a, b lake.TakeStep) bool {
+	return a.Mode == b.Mode && a.Format == b.Format && reflect.DeepEqual(a.Columns, b.Columns) && slices.Equal(a.Missing, b.Missing)
+}
+
+// ready says whether convert would find all its work done.
+func (c *committing) ready(plan *lake.Plan) bool {
+	return !slices.ContainsFunc(plan.Steps, func(s lake.TakeStep) bool {
+		made, ok := c.made[s.StageID]
+		return s.Mode == lake.Convert && !(ok && sameConversion(made.step, s))
+	})
 }
 
 // dropConverted removes what convert has written; what was adopted has a name
 // of its own.
 func (c *committing) dropConverted() {
-	for i := range c.stored {
-		f := &c.stored[i]
-		if f.step.Mode != lake.Convert {
-			continue
-		}
-		if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			c.w.log.Warn("remove a converted file", keyPath, f.path, keyErr, err)
-		}
+	for _, f := range c.made {
+		c.dropMade(f)
 	}
 	c.stored = nil
+}
+
+func (c *committing) dropMade(f convertedFile) {
+	delete(c.made, f.step.StageID)
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		c.w.log.Warn("remove a converted file", keyPath, f.path, keyErr, err)
+	}
 }
 
 // tableOf is the table that a staged file feeds.

@@ -135,7 +135,10 @@ c.execute("CREATE TABLE shared(k BIGINT, v VARCHAR)")`, w)
 		t.Fatalf("first commit: %v %s", err, sb.failed())
 	}
 
-	seconds := stress(20, 60)
+	seconds := 60
+	if testing.Short() {
+		seconds = 15
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(seconds)*time.Second+2*time.Minute)
 	defer cancel()
 	programs := [][]string{{"sql", w, fmt.Sprint(seconds), "1"}, {"sql", w, fmt.Sprint(seconds), "2"}, {"drop", w, fmt.Sprint(seconds)}}
@@ -202,7 +205,7 @@ c.execute("CREATE TABLE shared(k BIGINT, v VARCHAR)")`, w)
 			}
 		}
 	}
-	t.Logf("%d commits, %d times busy", commits, busy)
+	t.Logf("%d commits in %d s, %d times busy", commits, seconds, busy)
 	if commits < max(2, seconds/10) {
 		t.Errorf("%d commits in %d s", commits, seconds)
 	}
