@@ -261,6 +261,10 @@ class User:
             self.c.execute("COMMIT")
             self.done.update(kinds)
             self.done["transaction"] += 1
+            if "retype" in kinds:
+                # DuckLake 1.5 keeps a table's bounds in the old type for this
+                # session, and then fails at min() and max() with an internal error.
+                self.reconnect()
         except duckdb.Error as e:
             # What DuckLake does not do, alone or with the statement before it.
             if "INTERNAL" in str(e) or "FATAL" in str(e) or "IO Error" in str(e):
@@ -285,8 +289,11 @@ class User:
             # session is no good after that, the catalog is as it was.
             self.failed["maintain"] += 1
             self.why[str(e).split("\n")[0][:120]] += 1
-            self.c.close()
-            self.c, self.alias = la.connect(os.path.join(self.work, "attach.sql"))
+            self.reconnect()
+
+    def reconnect(self):
+        self.c.close()
+        self.c, self.alias = la.connect(os.path.join(self.work, "attach.sql"))
 
     # Files.
 
@@ -423,8 +430,7 @@ def main(mnt, seed, count):
             if u.r.random() < 0.3:
                 u.commit()
             if u.r.random() < 0.05:  # another client takes over
-                u.c.close()
-                u.c, u.alias = la.connect(os.path.join(u.work, "attach.sql"))
+                u.reconnect()
         u.commit()
         u.older()
     except Exception:
