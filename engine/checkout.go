@@ -380,22 +380,27 @@ func (w *Work) newestOnDesk(ctx context.Context) *catalog.SnapshotRow {
 // raise lets the numbers of a new generation begin after those of the one whose
 // path it takes; see lake.Raise.
 func (w *Work) raise(ctx context.Context, l work.Layout, before *catalog.SnapshotRow) error {
-	tx, err := w.e.worker.Begin(ctx, filepath.Join(l.CatalogDir(), lakeName), lake.WriteTx)
+	snapshot, err := w.raiseAt(ctx, filepath.Join(l.CatalogDir(), lakeName), before)
 	if err != nil {
-		return deskError(err)
-	}
-	snapshot, err := lake.Raise(ctx, tx, before, w.e.now())
-	if err != nil {
-		return errors.Join(deskError(err), tx.Rollback(ctx))
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return deskError(err)
+		return err
 	}
 	ledger, err := openLedger(ctx, l.Dir())
 	if err != nil {
 		return err
 	}
 	return errors.Join(ledger.SetNote(ctx, noteClean, strconv.FormatInt(snapshot, 10)), ledger.Close())
+}
+
+// raiseAt is lake.Raise on a catalog that no client has open yet.
+func (w *Work) raiseAt(ctx context.Context, path string, before *catalog.SnapshotRow) (snapshot int64, err error) {
+	tx, err := w.e.worker.Begin(ctx, path, lake.WriteTx)
+	if err != nil {
+		return 0, deskError(err)
+	}
+	if snapshot, err = lake.Raise(ctx, tx, before, w.e.now()); err != nil {
+		return 0, errors.Join(deskError(err), tx.Rollback(ctx))
+	}
+	return snapshot, deskError(tx.Commit(ctx))
 }
 
 // carryOptions copies what the user set in meta/; dataset.json is the version's.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/fault"
@@ -158,8 +159,13 @@ func (w *Work) rebuildDesk(ctx context.Context, tree *versionTree) error {
 	if err := w.project(ctx, tree, tmp, w.ledger); err != nil {
 		return err
 	}
-	// What was known to change nothing is gone, and its number is given out again.
-	if err := w.ledger.SetNote(ctx, noteClean, ""); err != nil {
+	// Nobody knows which numbers the lost one had given out, and a session that
+	// was idle meanwhile would take what gets them again for what it knows.
+	clean, err := w.raiseAt(ctx, tmp, nil)
+	if err != nil {
+		return err
+	}
+	if err := w.ledger.SetNote(ctx, noteClean, strconv.FormatInt(clean, 10)); err != nil {
 		return err
 	}
 	fault.Point("rebuild.made")

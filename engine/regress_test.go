@@ -61,7 +61,9 @@ A/main push`,
 }
 
 // TestLostDeskForgets: what SQL did that came to nothing is remembered by the
-// number of its snapshot. When lake.sqlite is lost, that number comes again.
+// number of its snapshot. When lake.sqlite is lost, that memory goes; and no
+// number is given out again, which a session that was idle would take for one
+// it knows.
 func TestLostDeskForgets(t *testing.T) {
 	b := newBench(t)
 	e, w := b.open()
@@ -72,16 +74,47 @@ func TestLostDeskForgets(t *testing.T) {
 		t.Fatalf("a snapshot of nothing made %+v", r)
 	}
 	dir := w.CatalogDir()
+	was := newestRow(t, b.worker, filepath.Join(dir, "lake.sqlite"))
 	e.Close()
 	if err := os.Remove(filepath.Join(dir, "lake.sqlite")); err != nil {
 		t.Fatal(err)
 	}
 	e, w = b.open()
 	defer e.Close()
+	is := newestRow(t, b.worker, filepath.Join(w.CatalogDir(), "lake.sqlite"))
+	if is.SnapshotID <= was.SnapshotID || is.SchemaVersion <= was.SchemaVersion || is.NextFileID <= was.NextFileID {
+		t.Errorf("numbers are given out again: %+v after %+v", is, was)
+	}
+	if r := commit(t, w); r.ID != "" {
+		t.Errorf("the new catalog alone made a version: %+v", r)
+	}
 	drop(t, w, "main/t/a.csv", "x\n2\n")
 	if r := commit(t, w); r.ID == "" {
 		t.Error("other rows of the same number were taken for nothing")
 	}
+}
+
+// newestRow is the newest snapshot of a catalog.
+func newestRow(t *testing.T, worker *lake.Client, path string) catalog.SnapshotRow {
+	t.Helper()
+	tx, err := worker.Begin(t.Context(), path, lake.ReadTx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	snapshots := catalog.Lookup("snapshot")
+	for row, err := range tx.Rows(t.Context(), snapshots, lake.Where{Last: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := catalog.Decode[catalog.SnapshotRow](snapshots, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	t.Fatal("no snapshot")
+	return catalog.SnapshotRow{}
 }
 
 // emptySnapshot does what a client does that makes a snapshot without a change.
