@@ -60,8 +60,8 @@ func mountGuard(file, url string) string {
 func attachVersion(dir, url string) string { return versionAttachment(dir, url).SQL() }
 
 // attachNothing is attach.sql where no version is yet.
-func attachNothing(branch string) string {
-	return fmt.Sprintf("SELECT error(%s);\n", quoteSQL("branch "+branch+" has no version yet: commit and push one first"))
+func attachNothing() string {
+	return fmt.Sprintf("SELECT error(%s);\n", quoteSQL("there is no version yet: commit and push one first"))
 }
 
 // attachWork is attach.sql of a working folder seen at dir; guard is a file

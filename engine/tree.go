@@ -362,7 +362,7 @@ func (t *versionTree) OpenData(ctx context.Context, p string) (File, error) {
 // AttachSQL is attach.sql of this version, seen at dir.
 func (t *versionTree) AttachSQL(dir string) string {
 	if t.meta == nil {
-		return attachNothing("it")
+		return attachNothing()
 	}
 	return attachVersion(dir, t.e.URL())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tarnfs/tarn/engine/outcome"
@@ -116,9 +117,21 @@ func (w *Work) Commit(ctx context.Context, o CommitOptions) (*CommitResult, erro
 	defer w.running(VerbCommit)()
 	// From here on a cancelled caller only stops waiting: see Act.
 	r, err := w.commit(context.WithoutCancel(ctx), o)
-	err = w.fenced(ctx, err)
+	err = w.inItsWords(w.fenced(ctx, err))
 	w.outcomes.set(VerbCommit, err, textOf(r))
 	return r, err
+}
+
+// inItsWords names the commands where a message names the control files, which
+// lead nowhere in a plain checkout.
+func (w *Work) inItsWords(err error) error {
+	var e *outcome.Error
+	if w.plain == nil || !errors.As(err, &e) || !strings.Contains(e.Next, "touch .") {
+		return err
+	}
+	next := *e
+	next.Next = strings.NewReplacer("touch .commit", "tarn commit", "touch .push", "tarn push", "touch .reset", "tarn reset").Replace(e.Next)
+	return &next
 }
 
 // Push publishes the committed versions, oldest first.

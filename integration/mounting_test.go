@@ -182,7 +182,13 @@ func TestUmountNamesWhoHoldsIt(t *testing.T) {
 		cancel()
 	}
 	sb.must(w, "rm -f tables/main/t/w.csv")
+	if out := sb.fails(w, "tarn umount ."); !strings.Contains(out, "name the mount point: tarn umount "+sb.mnt+"\n") {
+		t.Errorf("umount from inside: %s", out)
+	}
 	sb.umount()
+	if out := sb.fails("/", "tarn mount -o bogus "+sb.repo+" "+sb.mnt); !strings.Contains(out, "given with -o: bogus") {
+		t.Errorf("an option that nobody knows: %s", out)
+	}
 	if out := sb.fails("/", "tarn umount "+sb.mnt); !strings.Contains(out, "is not mounted by tarn") {
 		t.Errorf("umount twice: %s", out)
 	}

@@ -198,6 +198,9 @@ c.commit()`)
 					t.Errorf("tarn commit does not say %q:\n%s", want, r.out)
 				}
 			}
+			if strings.Contains(r.out, "touch .") {
+				t.Errorf("tarn commit names a control file, which leads nowhere here:\n%s", r.out)
+			}
 			if sb.versions() != 0 {
 				t.Errorf("it made a version")
 			}

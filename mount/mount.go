@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -108,7 +109,7 @@ func newServer(o MountOptions, dir string, root bool) (*fuse.Server, error) {
 	raw := gofuse.NewNodeFS(o.Root, opts)
 	server, err := connect(raw, dir, &opts.MountOptions)
 	if err != nil {
-		return nil, mountError(dir, err)
+		return nil, mountError(dir, sanitize(o.Extra), err)
 	}
 	return server, nil
 }
@@ -127,14 +128,14 @@ func connect(raw fuse.RawFileSystem, dir string, o *fuse.MountOptions) (*fuse.Se
 	return server, err
 }
 
-func mountError(dir string, err error) error {
+func mountError(dir string, extra []string, err error) error {
 	next := "run with --log-level debug to see why"
 	what := outcome.Of(err)
 	switch {
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EACCES):
 		what, next = outcome.Permission, "mounting needs CAP_SYS_ADMIN (in a container: --device /dev/fuse --cap-add SYS_ADMIN), or fusermount3 and a user who is not root"
-	case errors.Is(err, syscall.EINVAL):
-		what, next = outcome.Usage, "the kernel does not know one of the options given with -o"
+	case errors.Is(err, syscall.EINVAL) && len(extra) > 0:
+		what, next = outcome.Usage, "the kernel does not know what was given with -o: "+strings.Join(extra, ",")
 	}
 	return outcome.Wrap(what, "mount "+dir, err, next)
 }

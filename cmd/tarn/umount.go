@@ -149,5 +149,19 @@ func mountPlace(point string) (*place, error) {
 			return placeInMount(mounts, path), nil
 		}
 	}
+	if outer, ok := outermost(mounts, point); ok {
+		return nil, outcome.New(outcome.NotFound, point+" lies in a mount and is none itself", "name the mount point: tarn umount "+outer)
+	}
 	return nil, outcome.New(outcome.NotFound, point+" is not mounted by tarn", "list the mounts with: findmnt -t "+mountType)
+}
+
+// outermost is the mount of ours that a folder lies in: the one whose end is
+// also that of the working folders in it.
+func outermost(mounts []mountEntry, dir string) (point string, ok bool) {
+	for _, e := range mounts {
+		if e.Type == mountType && below(dir, e.Point) && (!ok || len(e.Point) < len(point)) {
+			point, ok = e.Point, true
+		}
+	}
+	return point, ok
 }
