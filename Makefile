@@ -97,9 +97,12 @@ bench: setup ## measure with real mounts and clients; results go to stdout
 	$(VENV) $(GO) test -run '^$$' -bench . -timeout 60m ./integration/...
 	$(GO) test -run '^$$' -bench Ledger -benchtime 1x -timeout 60m ./engine/catalog/catalogtest
 
-stress: ## unit tests COUNT (10) times in random order, on one and two processors
+# A test of integration/ that draws numbers prints its seed; TARN_TEST_SEED repeats it.
+stress: setup ## unit tests COUNT (10) times in random order, on one and two processors; then COUNT random SQL runs, kill -9 at random
 	$(VENV) $(GO) test $(TESTFLAGS) -count $(COUNT) -shuffle on -cpu 1,2 -timeout 60m $(UNIT)
 	TARN_TEST_LONG=1 $(GO) test $(TESTFLAGS) -run 'TestRivals|TestPullModel' -timeout 120m ./engine
+	$(VENV) TARN_TEST_STRESS=1 TARN_TEST_SEEDS=$(COUNT) TARN_TEST_SEED="$${TARN_TEST_SEED:-$$(date +%s)}" \
+	  $(GO) test -v -count 1 -timeout 120m -run 'TestRandomSQL|TestWritersAtOnce|TestKillAtRandom' ./integration
 
 soak: ## a mount under load for hours
 	@ls integration/soak/*_test.go >/dev/null 2>&1 || $(call fail,there is no soak test yet)

@@ -67,7 +67,7 @@ func (sb *sandbox) failed() string {
 // defaults are what the session sees, tables/ holds the tables' rows, and no
 // id is ever given to two things. The script compares; here it is only run.
 func TestRandomSQL(t *testing.T) {
-	seeds := 2
+	seeds := 3
 	if s := os.Getenv("TARN_TEST_SEEDS"); s != "" {
 		seeds, _ = strconv.Atoi(s)
 	}
@@ -75,7 +75,7 @@ func TestRandomSQL(t *testing.T) {
 	if s := os.Getenv("TARN_TEST_SEED"); s != "" {
 		first, _ = strconv.ParseInt(s, 10, 64)
 	}
-	count := stress(60, 200)
+	count := stress(80, 200)
 	for seed := first; seed < first+int64(seeds); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			venv(t)
