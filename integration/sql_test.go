@@ -206,7 +206,7 @@ c.execute("CREATE TABLE shared(k BIGINT, v VARCHAR)")`, w)
 		}
 	}
 	t.Logf("%d commits in %d s, %d times busy", commits, seconds, busy)
-	if commits < max(2, seconds/10) {
+	if commits < max(2, seconds/20) {
 		t.Errorf("%d commits in %d s", commits, seconds)
 	}
 	for table, rows := range want {

@@ -33,6 +33,8 @@ func TestChangesWithoutRows(t *testing.T) {
 		{"COMMENT ON TABLE a IS 'a remark'", 1},
 		{"COMMENT ON COLUMN a.n IS 'a number'", 1},
 		{"COMMENT ON COLUMN a.n IS 'a number'", 0}, // again
+		{"COMMENT ON TABLE a IS NULL", 1},
+		{"COMMENT ON TABLE a IS NULL", 0}, // DuckDB writes a row all the same
 		{"CALL towns.set_option('parquet_compression', 'zstd')", 0},
 		{"DELETE FROM a WHERE n = 100", 0},
 	} {

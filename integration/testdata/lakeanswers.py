@@ -73,7 +73,7 @@ META = {  # what DuckDB shows nowhere else: by the catalog's own tables, without
         JOIN {m}.ducklake_schema s USING (schema_id) WHERE m.end_snapshot IS NULL""",
     "tags": """SELECT coalesce(t.table_name, v.view_name), g.key, g.value FROM {m}.ducklake_tag g
         LEFT JOIN {m}.ducklake_table t ON t.table_id = g.object_id AND t.end_snapshot IS NULL
-        LEFT JOIN {m}.ducklake_view v ON v.view_id = g.object_id AND v.end_snapshot IS NULL WHERE g.end_snapshot IS NULL""",
+        LEFT JOIN {m}.ducklake_view v ON v.view_id = g.object_id AND v.end_snapshot IS NULL WHERE g.end_snapshot IS NULL AND g.value IS NOT NULL""",  # NULL is the comment of who has none
     "defaults": """SELECT t.table_name, c.column_name, c.initial_default, c.default_value, c.nulls_allowed::BOOLEAN
         FROM {m}.ducklake_column c JOIN {m}.ducklake_table t ON t.table_id = c.table_id AND t.end_snapshot IS NULL WHERE c.end_snapshot IS NULL""",
 }
