@@ -45,7 +45,7 @@ func (w *Work) commit(ctx context.Context, o CommitOptions) (*CommitResult, erro
 		return nil, err
 	}
 	overlay := w.Tables()
-	if open := overlay.OpenWriters(); len(open) > 0 {
+	if open := openWriters(ctx, overlay); len(open) > 0 {
 		return nil, busyWriters(open)
 	}
 	var own []work.Change // a plain checkout's own, before they were staged

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/lake"
@@ -23,7 +24,7 @@ func (w *Work) reset(ctx context.Context, o ResetOptions) (*ResetResult, error) 
 	if o.Undo {
 		return w.undo(ctx, r)
 	}
-	if open := w.Tables().OpenWriters(); len(open) > 0 {
+	if open := openWriters(ctx, w.Tables()); len(open) > 0 {
 		return nil, busyWriters(open)
 	}
 	sql, err := w.deskChanged(ctx)
@@ -241,6 +242,27 @@ func shortID(id string) string {
 		return id[:13]
 	}
 	return id
+}
+
+// releaseLimit is how long a file that is open for writing is waited for. The
+// kernel tells us of a close without waiting for our answer, so that "cp FILE
+// tables/ && touch .commit" may be heard in the other order.
+const releaseLimit = 500 * time.Millisecond
+
+// openWriters names the files below tables/ that stay open for writing.
+func openWriters(ctx context.Context, o *work.Overlay) []string {
+	const pause = 5 * time.Millisecond
+	for left := releaseLimit; ; left -= pause {
+		open := o.OpenWriters()
+		if len(open) == 0 || left <= 0 {
+			return open
+		}
+		select {
+		case <-ctx.Done():
+			return open
+		case <-time.After(pause):
+		}
+	}
 }
 
 // busyWriters refuses while files are open for writing.

@@ -52,7 +52,7 @@ type stageOp struct {
 // newStagePlan looks at the working folder. What SQL has changed on the desk
 // would come on top of what is staged, so it must be committed or dropped first.
 func (w *Work) newStagePlan(ctx context.Context, verb string) (*stagePlan, []work.Change, error) {
-	if open := w.Tables().OpenWriters(); len(open) > 0 {
+	if open := openWriters(ctx, w.Tables()); len(open) > 0 {
 		return nil, nil, busyWriters(open)
 	}
 	sql, err := w.deskChanged(ctx)
