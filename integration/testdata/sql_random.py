@@ -252,8 +252,8 @@ class User:
                     self.log.append(sql)
                     self.c.execute(sql)
                     kinds.append(make.__name__)
-                    if make.__name__ == "rename_table":
-                        break
+                    if make.__name__ == "rename_table" or sql.endswith("RESET PARTITIONED BY"):
+                        break  # an INSERT after the latter, in one transaction, ends DuckDB 1.5 with an internal error
             if self.r.random() < 0.1:
                 self.c.execute("ROLLBACK")
                 self.done["rollback"] += 1
