@@ -48,7 +48,8 @@ func (w *Work) Merge(ctx context.Context, o MergeOptions) (*MergeResult, error) 
 	}
 	defer release()
 	defer w.running(verbMerge)()
-	return w.merge(context.WithoutCancel(ctx), o)
+	r, err := w.merge(context.WithoutCancel(ctx), o)
+	return r, w.inItsWords(err)
 }
 
 // whyMerge stands in the trash.

@@ -49,6 +49,7 @@ func (w *Work) Pull(ctx context.Context) (*PullResult, error) {
 	defer w.running(VerbPull)()
 	// From here on a cancelled caller only stops waiting: see Act.
 	r, err := w.pull(context.WithoutCancel(ctx))
+	err = w.inItsWords(err)
 	w.ended(VerbPull, err, textOf(r))
 	return r, err
 }
@@ -140,7 +141,7 @@ func (w *Work) nothingUncommitted(ctx context.Context, verb string) error {
 	refuse := func(what string) error {
 		return outcome.New(outcome.Busy, "uncommitted work is in the way of "+verb+": "+what, "commit it (touch .commit) or drop it (touch .reset)")
 	}
-	if open := w.Tables().OpenWriters(); len(open) > 0 {
+	if open := openWriters(ctx, w.Tables()); len(open) > 0 {
 		return busyWriters(open)
 	}
 	changes, err := w.staged()

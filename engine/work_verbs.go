@@ -130,7 +130,7 @@ func (w *Work) inItsWords(err error) error {
 		return err
 	}
 	next := *e
-	next.Next = strings.NewReplacer("touch .commit", "tarn commit", "touch .push", "tarn push", "touch .reset", "tarn reset").Replace(e.Next)
+	next.Next = strings.NewReplacer("touch .commit", "tarn commit", "touch .push", "tarn push", "touch .pull", "tarn pull", "touch .reset", "tarn reset").Replace(e.Next)
 	return &next
 }
 
@@ -143,7 +143,7 @@ func (w *Work) Push(ctx context.Context, o PushOptions) (*PushResult, error) {
 	defer release()
 	defer w.running(VerbPush)()
 	r, err := w.push(ctx, o)
-	err = w.fenced(ctx, err)
+	err = w.inItsWords(w.fenced(ctx, err))
 	w.outcomes.set(VerbPush, err, textOf(r))
 	return r, err
 }
@@ -157,7 +157,7 @@ func (w *Work) Reset(ctx context.Context, o ResetOptions) (*ResetResult, error) 
 	defer release()
 	defer w.running(VerbReset)()
 	r, err := w.reset(context.WithoutCancel(ctx), o)
-	err = w.fenced(ctx, err)
+	err = w.inItsWords(w.fenced(ctx, err))
 	w.outcomes.set(VerbReset, err, textOf(r))
 	if err == nil && o.Last {
 		w.outcomes.forget(VerbPush) // what could not be published is gone
