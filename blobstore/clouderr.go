@@ -138,15 +138,21 @@ func (r reply) hint() string {
 type fault struct {
 	kind     error // the sentinel that errors.Is finds; may be nil
 	what     string
-	hopeless bool // no repetition mends it within the time that anybody waits
-	shut     bool // nobody listens there: a server that is started again takes seconds
+	next     string // what to do; empty: what is usual for the kind
+	hopeless bool   // no repetition mends it within the time that anybody waits
+	shut     bool   // nobody listens there: a server that is started again takes seconds
 }
 
 func (f *fault) Error() string { return f.what }
 func (f *fault) Unwrap() error { return f.kind }
 
 // Next is one line what to do; package outcome asks for it.
-func (f *fault) Next() string { return nextSteps[f.kind] }
+func (f *fault) Next() string {
+	if f.next != "" {
+		return f.next
+	}
+	return nextSteps[f.kind]
+}
 
 var nextSteps = map[error]string{
 	ErrNoBucket:   "make the bucket with your provider's tools, or check its name and ?endpoint=",

@@ -35,6 +35,7 @@ type Options struct {
 //	s3://BUCKET/PREFIX?PARAMETERS     S3 and what speaks it (openS3 lists the parameters)
 //	gs://BUCKET/PREFIX                Google Cloud Storage (openGS)
 //	azblob://CONTAINER/PREFIX         Azure Blob Storage (openAzure)
+//	http[s]://HOST/PATH               any web server, to be read; tarn serve, also to be written (openWeb)
 //
 // Any other scheme is ErrUnsupported. Opening a store over the network asks it
 // nothing: what is wrong with it shows at the first call. Errors show no more
@@ -91,6 +92,12 @@ func openDriver(ctx context.Context, rawURL string, o *Options) (Store, error) {
 		return sharedMem(strings.TrimPrefix(rest, "//")), nil
 	case "s3", "gs", "azblob":
 		return openCloud(ctx, rawURL, o)
+	case "http", "https":
+		w, err := openWeb(rawURL, newTransport(o.Patience, o.Metrics))
+		if err != nil {
+			return nil, err // not w: a nil *web is no nil Store
+		}
+		return w, nil
 	}
 	return nil, fmt.Errorf("%w: there is no kind of store called %q", ErrUnsupported, scheme)
 }

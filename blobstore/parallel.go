@@ -36,9 +36,23 @@ var _ Wrapper = (*parallelStore)(nil)
 func (s *parallelStore) Unwrap() Store { return s.Store }
 
 func (s *parallelStore) Get(ctx context.Context, key string) (io.ReadCloser, Info, error) {
-	r, info, err := s.p.part(ctx, key, 0, partSize, "")
+	first := int64(partSize)
+	if w, ok := As[*web](s.Store); ok && w.ranges.Load() == plain {
+		first = -1 // each range would bring the whole again
+	}
+	r, info, err := s.p.part(ctx, key, 0, first, "")
 	if err != nil {
 		return nil, Info{}, fmt.Errorf("read %s: %w", key, err)
+	}
+	if w, ok := As[*web](s.Store); ok && first > 0 && info.Size > first && w.ranges.Load() == plain {
+		r.Close()
+		if r, info, err = s.p.part(ctx, key, 0, -1, ""); err != nil {
+			return nil, Info{}, fmt.Errorf("read %s: %w", key, err)
+		}
+		first = -1
+	}
+	if first < 0 {
+		return r, info, nil
 	}
 	if info.Size <= partSize || info.Version == "" {
 		return r, info, nil
