@@ -86,7 +86,7 @@ func decodeList(r io.Reader, prefix string) ([]Info, error) {
 	d := json.NewDecoder(r)
 	for _, want := range []json.Token{json.Delim('{'), "objects", json.Delim('[')} {
 		if got, err := d.Token(); err != nil {
-			return nil, err
+			return nil, listFault(err)
 		} else if got != want {
 			return nil, fmt.Errorf("%w: the list does not begin as one", ErrCorrupt)
 		}

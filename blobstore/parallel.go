@@ -36,22 +36,11 @@ var _ Wrapper = (*parallelStore)(nil)
 func (s *parallelStore) Unwrap() Store { return s.Store }
 
 func (s *parallelStore) Get(ctx context.Context, key string) (io.ReadCloser, Info, error) {
-	first := int64(partSize)
-	if w, ok := As[*web](s.Store); ok && w.ranges.Load() == plain {
-		first = -1 // each range would bring the whole again
-	}
-	r, info, err := s.p.part(ctx, key, 0, first, "")
+	r, info, err := s.first(ctx, key)
 	if err != nil {
 		return nil, Info{}, fmt.Errorf("read %s: %w", key, err)
 	}
-	if w, ok := As[*web](s.Store); ok && first > 0 && info.Size > first && w.ranges.Load() == plain {
-		r.Close()
-		if r, info, err = s.p.part(ctx, key, 0, -1, ""); err != nil {
-			return nil, Info{}, fmt.Errorf("read %s: %w", key, err)
-		}
-		first = -1
-	}
-	if first < 0 {
+	if s.wholeOnly() {
 		return r, info, nil
 	}
 	if info.Size <= partSize || info.Version == "" {
@@ -61,6 +50,26 @@ func (s *parallelStore) Get(ctx context.Context, key string) (io.ReadCloser, Inf
 	d := &download{ctx: ctx, cancel: cancel, s: s, key: key, info: info, current: r, next: partSize}
 	d.ask()
 	return d, info, nil
+}
+
+// wholeOnly: each range would bring the whole object again.
+func (s *parallelStore) wholeOnly() bool {
+	w, ok := As[*web](s.Store)
+	return ok && w.ranges.Load() == plain
+}
+
+// first opens the first range of an object, or the whole where there is
+// nothing else.
+func (s *parallelStore) first(ctx context.Context, key string) (io.ReadCloser, Info, error) {
+	if s.wholeOnly() {
+		return s.p.part(ctx, key, 0, -1, "")
+	}
+	r, info, err := s.p.part(ctx, key, 0, partSize, "")
+	if err == nil && info.Size > partSize && s.wholeOnly() { // we know since now
+		r.Close()
+		return s.p.part(ctx, key, 0, -1, "")
+	}
+	return r, info, err
 }
 
 // download is the body of a large object. The range that is being read comes
