@@ -53,6 +53,16 @@ func (p published) openRemote(ctx context.Context, s stored) (File, error) {
 	if l := p.e.cache.Cached(o); l != nil {
 		return newLocalFile(l.File())
 	}
+	if blobstore.WholeOnly(ctx, p.e.store, o.Key) {
+		// Each block would bring the whole file again.
+		l, err := p.e.cache.Local(ctx, o)
+		if err == nil {
+			return newLocalFile(l.File())
+		}
+		if !errors.Is(err, cache.ErrNoRoom) {
+			return nil, p.failed(s.path, err)
+		}
+	}
 	r, err := p.e.cache.Open(o)
 	if err != nil {
 		return nil, err

@@ -48,6 +48,10 @@ type answer struct {
 func newAnswer(s *Server, w http.ResponseWriter, r *http.Request) *answer {
 	a := &answer{ResponseWriter: w, s: s, rc: http.NewResponseController(w), r: r, started: time.Now()}
 	a.extend() // what the last request on this connection has left may be over
+	if r.Body != nil && r.Body != http.NoBody {
+		// Where nobody reads the body, net/http itself waits for the rest of it.
+		_ = a.rc.SetReadDeadline(time.Now().Add(s.o.Silence))
+	}
 	s.metrics.inFlight.Inc()
 	return a
 }
@@ -218,7 +222,7 @@ func (b arriving) Read(p []byte) (int, error) {
 	_ = b.a.rc.SetReadDeadline(time.Now().Add(b.a.s.o.Silence))
 	n, err := b.a.r.Body.Read(p)
 	b.a.in += int64(n)
-	if err != nil {
+	if errors.Is(err, io.EOF) {
 		// The server goes on listening for the client's end: no deadline then.
 		_ = b.a.rc.SetReadDeadline(time.Time{})
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/outcome"
-	"github.com/tarnfs/tarn/serve"
+	webserve "github.com/tarnfs/tarn/serve" // serve is the daemon's socket here
 )
 
 // serveOptions are the flags of tarn serve.
@@ -132,7 +132,7 @@ func runServe(ctx context.Context, k *call, o serveOptions) error {
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	s, err := serve.New(ctx, store, serve.Options{
+	s, err := webserve.New(ctx, store, webserve.Options{
 		ReadOnly: o.ReadOnly, Tokens: o.Tokens, Metrics: o.Metrics, MaxObject: o.MaxObject, Spool: spool, Log: k.Log,
 	})
 	if err != nil {
@@ -155,7 +155,7 @@ func runServe(ctx context.Context, k *call, o serveOptions) error {
 	}
 	stop := reloadOnHangup(k, s)
 	defer stop()
-	return s.Run(ctx, l, serve.RunOptions{TLS: tlsConfig, Drain: o.Drain})
+	return s.Run(ctx, l, webserve.RunOptions{TLS: tlsConfig, Drain: o.Drain})
 }
 
 // spoolDir is where bodies wait until they are whole. They have no name there.
@@ -206,7 +206,7 @@ func listenError(address string, err error) error {
 }
 
 // reloadOnHangup reads the tokens again on SIGHUP.
-func reloadOnHangup(k *call, s *serve.Server) (stop func()) {
+func reloadOnHangup(k *call, s *webserve.Server) (stop func()) {
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)
 	ended := make(chan struct{})
