@@ -289,7 +289,7 @@ func (s *web) refusal(resp *http.Response, v Version) error {
 	f := &fault{kind: kind, what: fmt.Sprintf("%s: %s answered %s", words, s.URL(), r)}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && s.tokens == nil:
-		f.next = "set " + envToken + ", or " + envTokenFile + " to a file that holds the token"
+		f.next = "set TARN_TOKEN, or TARN_TOKEN_FILE to a file that holds the token"
 	case resp.StatusCode == http.StatusUnauthorized:
 		f.next = "the server does not know this token: check " + envToken + " or the file of " + envTokenFile
 	case errors.Is(kind, ErrPermission):
