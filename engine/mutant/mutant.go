@@ -29,6 +29,8 @@ const (
 	RefUnchecked       // a ref moves to a version without looking whether it is there
 	SumUnchecked       // files of a version are published without comparing their sha256
 	PublishedUnlinked  // a client may unlink a data file that a version names
+	GCAge              // garbage is collected however young it is
+	GCOrder            // garbage is deleted in the order in which it was written
 
 	// Of the ledger.
 

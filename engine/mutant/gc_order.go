@@ -1,0 +1,6 @@
+//go:build mutant_gc_order
+
+package mutant
+
+// killed by: ./engine/repo TestGCDiesAnywhere
+const active = GCOrder
