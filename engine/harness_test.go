@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine"
@@ -25,6 +26,7 @@ type bench struct {
 	dir    string
 	worker *lake.Client
 	store  func() blobstore.Store // wraps the store of the next open; nil: plain
+	now    func() time.Time       // of the next open; nil: the clock
 }
 
 func newBench(t testing.TB) *bench {
@@ -49,7 +51,7 @@ func (b *bench) open() (*engine.Engine, *engine.Work) {
 	b.t.Helper()
 	o := engine.Options{
 		URL: b.root(), StateHome: filepath.Join(b.dir, "state"), CacheHome: filepath.Join(b.dir, "cache"),
-		Author: "Ann <ann@example.org>", Worker: b.worker,
+		Author: "Ann <ann@example.org>", Worker: b.worker, Now: b.now,
 	}
 	if b.store != nil {
 		o.Store = b.store()

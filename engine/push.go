@@ -26,6 +26,7 @@ import (
 //  2. ducklake.duckdb, catalogs/
 //  3. dataset.json, files.json
 //  4. version.json
+//     and what is old by now is put again: see push_age.go
 //  5. the ref, on condition
 //  6. the ledger notes that it is pushed; then the local copies go
 //
@@ -71,8 +72,19 @@ func (w *Work) pushOne(ctx context.Context, entry catalog.JournalEntry, o PushOp
 		if tip != parent {
 			return w.movedOn(tip)
 		}
-		if err := w.upload(ctx, id, tip, o, r); err != nil {
-			return err
+		watch := w.e.startWatch()
+		again := func() error { return w.upload(ctx, id, tip, o, r) }
+		for range ageRounds {
+			if err := again(); err != nil {
+				return err
+			}
+			if err := w.keepYoung(ctx, id, tip, o, again); err != nil {
+				return err
+			}
+			if !w.slept(watch) {
+				break
+			}
+			watch = w.e.startWatch()
 		}
 		if _, err := w.e.repo.SetRef(ctx, ref, state, id); err != nil {
 			if errors.Is(err, repo.ErrMoved) {
@@ -81,6 +93,13 @@ func (w *Work) pushOne(ctx context.Context, entry catalog.JournalEntry, o PushOp
 			return err
 		}
 		fault.Point("push.ref")
+		if w.slept(watch) {
+			if err := w.keepYoung(ctx, id, tip, o, again); err != nil {
+				return err
+			}
+		}
+	} else if err := w.keepYoung(ctx, id, parent, o, func() error { return w.upload(ctx, id, parent, o, r) }); err != nil {
+		return err // an earlier push moved the ref and got no further; that may be long ago
 	}
 	// From here on the version is published, whatever happens.
 	ctx = context.WithoutCancel(ctx)
@@ -160,8 +179,7 @@ func (w *Work) upload(ctx context.Context, id, tip repo.ID, o PushOptions, r *Pu
 		return slices.ContainsFunc(local, func(f *repo.File) bool { return f.Path == path })
 	})
 	if len(missing) > 0 {
-		return outcome.New(outcome.Moved, fmt.Sprintf("data file %s is missing from the repository (%s missing)", missing[0], plural(len(missing), "file")),
-			"copy what you need out of the working folder, run tarn reset --last (tarn reset --undo brings it back), and do the work again")
+		return w.lostData(missing[0], len(missing))
 	}
 	if whole {
 		return nil // since its commit

@@ -39,6 +39,7 @@ func (r *CommitResult) Text() string {
 type PushOptions struct {
 	CheckAll  bool                         // look for every data file in the store, not only those the tip does not name
 	Progress  func(done, total int64)      // bytes uploaded; may be nil
+	Waiting   func()                       // now and then, while a garbage collection is waited for; may be nil
 	Published func(id repo.ID, ref string) // each version whose ref has moved; may be nil
 }
 

@@ -36,6 +36,9 @@ func (a *Aged) Pass(d time.Duration) {
 // Unwrap is the store inside.
 func (a *Aged) Unwrap() blobstore.Store { return a.Store }
 
+// Close leaves inner open: a test opens the same store many times.
+func (a *Aged) Close() error { return nil }
+
 // stamp notes that key was written; each write is a little later than the last.
 func (a *Aged) stamp(key string) {
 	a.mu.Lock()
