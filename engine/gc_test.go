@@ -11,6 +11,7 @@ import (
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine"
 	"github.com/tarnfs/tarn/engine/enginetest"
+	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/repo"
 )
 
@@ -54,19 +55,20 @@ func (w *weeks) collect(s blobstore.Store) error {
 }
 
 // stopPush commits and pushes, with the last swap of the ref never sent.
-func (w *weeks) stopPush(text string) {
+func (w *weeks) stopPush(text string) repo.ID {
 	w.t.Helper()
 	faulty := blobstore.NewFaulty(w.aged)
 	w.store = func() blobstore.Store { return faulty }
 	e, f := w.open()
 	drop(w.t, f, "main/t/a.csv", text)
-	commit(w.t, f)
+	id := commit(w.t, f).ID
 	faulty.Inject(blobstore.Fault{Onwards: true, Match: func(c blobstore.Call) bool { return c.Op == blobstore.OpPutIfMatch && c.Key == "refs/heads/main" }})
 	if _, err := f.Push(w.t.Context(), engine.PushOptions{}); err == nil || !faulty.Fired() {
 		w.t.Fatalf("the push was not stopped: %v", err)
 	}
 	e.Close()
 	w.store = func() blobstore.Store { return w.aged }
+	return id
 }
 
 // published holds the whole repository to its format, with every byte.
@@ -100,12 +102,15 @@ func TestPushSleepsBesideGC(t *testing.T) {
 		if n > 200 {
 			t.Fatal("a collection never ends")
 		}
-		t.Logf("%s call %d", time.Now().Format("05.00"), n)
-		w.stopPush(fmt.Sprintf("x\n%d\n", n+1))
+		id := w.stopPush(fmt.Sprintf("x\n%d\n", n+1))
 		w.pass(week + time.Hour)
 		done := make(chan error, 1)
 		calls := 0
-		err := w.collect(&enginetest.Hooked{Store: w.aged, Before: func(blobstore.Call) {
+		err := w.collect(&enginetest.Hooked{Store: w.aged, Before: func(c blobstore.Call) {
+			// Not each read of the history, which grows by a version each time.
+			if c.Op == blobstore.OpGet && strings.HasPrefix(c.Key, "versions/") && !strings.Contains(c.Key, string(id)) {
+				return
+			}
 			if calls++; calls-1 != n {
 				return
 			}
@@ -128,7 +133,7 @@ func TestPushSleepsBesideGC(t *testing.T) {
 				waited++
 			}
 		}})
-		if err != nil {
+		if err != nil && outcome.Of(err) != outcome.Busy { // what is being put again may be incomplete
 			t.Errorf("call %d: the collection: %v", n, err)
 		}
 		if calls <= n { // the whole collection came before

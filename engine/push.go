@@ -72,24 +72,28 @@ func (w *Work) pushOne(ctx context.Context, entry catalog.JournalEntry, o PushOp
 		if tip != parent {
 			return w.movedOn(tip)
 		}
-		watch := w.e.startWatch()
 		again := func() error { return w.upload(ctx, id, tip, o, r) }
+		var watch stopwatch
 		for range ageRounds {
-			if err := again(); err != nil {
-				return err
-			}
-			if err := w.keepYoung(ctx, id, tip, o, again); err != nil {
-				return err
-			}
-			if !w.slept(watch) {
-				break
-			}
 			watch = w.e.startWatch()
-		}
-		if _, err := w.e.repo.SetRef(ctx, ref, state, id); err != nil {
-			if errors.Is(err, repo.ErrMoved) {
-				return w.movedOn("")
+			if err = again(); err != nil {
+				return err
 			}
+			if err = w.keepYoung(ctx, id, tip, o, again); err != nil {
+				return err
+			}
+			if w.slept(watch) {
+				err = errSlept
+				continue
+			}
+			if _, err = w.e.repo.SetRef(ctx, ref, state, id); err == nil || !errors.Is(err, repo.ErrNoVersion) || !w.slept(watch) {
+				break // else it was collected in the last moment
+			}
+		}
+		if errors.Is(err, repo.ErrMoved) {
+			return w.movedOn("")
+		}
+		if err != nil {
 			return err
 		}
 		fault.Point("push.ref")

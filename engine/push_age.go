@@ -202,6 +202,9 @@ func (w *Work) awaitCollection(ctx context.Context, id repo.ID, o PushOptions) e
 	}
 }
 
+// errSlept: in each round half a grace period went by.
+var errSlept = outcome.New(outcome.Busy, "the push was interrupted for longer than half the grace period, again and again", "push again; the repository's grace_period may be too short for it")
+
 // slept tells whether what was put when the watch was started may be old now.
 func (w *Work) slept(s stopwatch) bool { return s.elapsed() > w.e.repo.Grace()/2 }
 

@@ -258,7 +258,12 @@ func (c *reach) walk(ctx context.Context, from []ID, loose bool) error {
 		c.seen[id] = true
 		queue = append(queue, v.Parents...)
 		group.Go(func() error {
-			if err := c.files(inner, v); err != nil {
+			err := c.files(inner, v)
+			if loose && (errors.Is(err, ErrDamaged) || notExist(err)) {
+				// What it names is not known, so nothing can go.
+				return outcome.Wrap(outcome.Busy, "version "+id.Short()+" is incomplete: it is being pushed, or was left by a push that was stopped", err, "run tarn gc again later")
+			}
+			if err != nil {
 				return fmt.Errorf("which files version %s names: %w", id.Short(), err)
 			}
 			return nil
