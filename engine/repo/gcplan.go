@@ -62,10 +62,14 @@ func (g *collector) plan(ctx context.Context) (*gcPlan, error) {
 	}
 	p := &gcPlan{reach: reach}
 	for id, f := range folders {
+		if f.young && !reach.seen[id] {
+			p.young += len(f.files)
+		}
+	}
+	for id, f := range folders {
 		if !f.young || reach.seen[id] {
 			continue
 		}
-		p.young += len(f.files)
 		if f.has(VersionKey(id, VersionFile)) {
 			err = reach.walk(ctx, []ID{id}, true)
 		} else if f.has(VersionKey(id, FilesFile)) {
