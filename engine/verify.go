@@ -13,7 +13,8 @@ import (
 
 // VerifyOptions of Verify.
 type VerifyOptions struct {
-	Data bool // also read every stored file whose sha256 is known
+	Data     bool                    // also read every stored file whose sha256 is known
+	Progress func(done, total int64) // bytes of data files; total grows; may be nil
 }
 
 // VerifyResult says what Verify found.
@@ -55,7 +56,7 @@ func Verify(ctx context.Context, url string, o VerifyOptions) (*VerifyResult, er
 	if err != nil {
 		return nil, err
 	}
-	findings, err := r.CheckWith(ctx, repo.CheckOptions{Data: o.Data})
+	findings, err := r.CheckWith(ctx, repo.CheckOptions{Data: o.Data, Progress: o.Progress})
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,12 @@ func runVerify(ctx context.Context, k *call, o engine.VerifyOptions) error {
 	if err != nil {
 		return err
 	}
+	report, stop := k.progress("verify")
+	if report != nil {
+		o.Progress = func(done, total int64) { report(progress{Done: done, Total: total}) }
+	}
 	r, err := engine.Verify(ctx, p.URL, o)
+	stop()
 	if err != nil {
 		return err
 	}

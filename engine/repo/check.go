@@ -10,6 +10,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/outcome"
@@ -45,6 +48,10 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s: %s", f.Level, f.K
 type CheckOptions struct {
 	// Data also reads every data and delete file whose sha256 is known.
 	Data bool
+	// Progress is told how many of how many bytes of data files have been read;
+	// calls do not overlap. Without Data those count that are there with their
+	// size. The total is of the versions seen so far, and grows.
+	Progress func(done, total int64)
 }
 
 // Check is CheckWith without options.
@@ -80,6 +87,8 @@ type checker struct {
 
 	sizes map[string]int64    // of every object by key; nil where the store cannot list
 	data  map[string]dataFile // files that versions seen so far name, by path
+
+	read, total int64 // bytes of data files
 }
 
 // dataFile is what must be the same wherever a path is named.
@@ -309,6 +318,7 @@ func (c *checker) dataFiles(ctx context.Context, id ID, files *Files) error {
 		switch {
 		case !ok:
 			c.data[f.Path] = dataFile{f.Bytes, f.SHA256}
+			c.total += f.Bytes
 			fresh = append(fresh, f)
 		case old.bytes != f.Bytes, old.sha256 != "" && f.SHA256 != "" && old.sha256 != f.SHA256:
 			c.add(Fault, VersionKey(id, FilesFile), "%s has another size or sha256 in another version", f.Path)
@@ -336,14 +346,52 @@ func (c *checker) dataFiles(ctx context.Context, id ID, files *Files) error {
 		}
 	}
 	if !c.o.Data {
+		for _, f := range good {
+			c.read += f.Bytes
+		}
+		c.progress()
 		return nil
 	}
-	for _, f := range good {
-		if err := c.hash(ctx, f); err != nil {
-			return err
+	return c.hashes(ctx, good)
+}
+
+// hashesAtOnce is how many data files are read at a time.
+const hashesAtOnce = 8
+
+// hashes reads data files side by side; findings are in the order of good.
+func (c *checker) hashes(ctx context.Context, good []*File) error {
+	found := make([]checker, len(good)) // each with the findings of one file
+	var mu sync.Mutex                   // guards c.read and serializes Progress
+	g, group := errgroup.WithContext(ctx)
+	g.SetLimit(hashesAtOnce)
+	for i, f := range good {
+		if group.Err() != nil {
+			break
 		}
+		g.Go(func() error {
+			found[i].r = c.r
+			err := found[i].hash(group, f)
+			mu.Lock()
+			defer mu.Unlock()
+			c.read += f.Bytes
+			c.progress()
+			return err
+		})
 	}
-	return nil
+	err := g.Wait()
+	for i := range found {
+		c.found = append(c.found, found[i].found...)
+	}
+	if err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (c *checker) progress() {
+	if c.o.Progress != nil {
+		c.o.Progress(c.read, max(c.total, c.read))
+	}
 }
 
 // dataFile tells whether the file is there with its size.
