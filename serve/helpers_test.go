@@ -107,18 +107,6 @@ func noSecret(t testing.TB, what, text string) {
 	}
 }
 
-// open is the driver at a path of the server, with a token.
-func (s *served) open(token, path string, o *blobstore.Options) blobstore.Store {
-	s.t.Helper()
-	s.t.(*testing.T).Setenv("TARN_TOKEN", token)
-	store, err := blobstore.Open(s.t.Context(), s.url+path, o)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { store.Close() })
-	return store
-}
-
 // do is one plain request.
 func (s *served) do(method, path, token string, header map[string]string, body []byte) *http.Response {
 	s.t.Helper()
