@@ -44,7 +44,7 @@ unit: ## unit tests: seconds (those that ask a real client are skipped before `m
 
 # The servers and clients of the tests are heavy: one package at a time.
 integration: setup ## tests with real mounts, real clients and kill -9
-	$(VENV) $(GO) test $(TESTFLAGS) -p 1 -timeout 30m $(shell $(GO) list ./integration/... | grep -v '/soak')
+	$(VENV) $(GO) test $(TESTFLAGS) -p 1 -timeout 50m $(shell $(GO) list ./integration/... | grep -v '/soak')
 
 test: ## every test: unit and integration, clients installed first
 	@$(MAKE) --no-print-directory setup
