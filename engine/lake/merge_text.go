@@ -52,30 +52,30 @@ func (t *sideTable) schemaText() string {
 	return strings.Join(parts, "\n")
 }
 
-func (p *sidePartition) text() string {
-	if p == nil {
-		return ""
-	}
+// keysText is the keys of a partitioning or a sort order; bare takes from each
+// what differs from side to side.
+func keysText[T any](keys []T, bare func(*T)) string {
 	var parts []string
-	for _, k := range p.keys {
-		k.PartitionID, k.TableID = 0, 0
+	for _, k := range keys {
+		bare(&k)
 		parts = append(parts, valueText(k))
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, ";")
 }
 
+func (p *sidePartition) text() string {
+	if p == nil {
+		return ""
+	}
+	return keysText(p.keys, func(k *catalog.PartitionColumnRow) { k.PartitionID, k.TableID = 0, 0 })
+}
+
 func (s *sideSort) text() string {
 	if s == nil {
 		return ""
 	}
-	var parts []string
-	for _, k := range s.keys {
-		k.SortID, k.TableID = 0, 0
-		parts = append(parts, valueText(k))
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ";")
+	return keysText(s.keys, func(k *catalog.SortExpressionRow) { k.SortID, k.TableID = 0, 0 })
 }
 
 func (v *sideView) text() string {
