@@ -66,23 +66,32 @@ func (b Body) verify(n int64, h hash.Hash) error {
 	return nil
 }
 
+// hashed is the body with its hash, which is read for where it is not known.
+func (b Body) hashed(ctx context.Context) (Body, error) {
+	if b.SHA256 != "" {
+		return b, nil
+	}
+	h := sha256.New()
+	if err := b.copyTo(ctx, h); err != nil {
+		return b, err
+	}
+	b.SHA256 = hex.EncodeToString(h.Sum(nil))
+	return b, nil
+}
+
 // sameAs reports whether r, an object of the size of the body, has the content
 // of the body. By hash when the body names one, which spares reading it.
 func (b Body) sameAs(ctx context.Context, r io.Reader) (bool, error) {
-	want := b.SHA256
-	if want == "" {
-		h := sha256.New()
-		if err := b.copyTo(ctx, h); err != nil {
-			return false, err
-		}
-		want = hex.EncodeToString(h.Sum(nil))
+	b, err := b.hashed(ctx)
+	if err != nil {
+		return false, err
 	}
 	h := sha256.New()
 	n, err := copyContext(ctx, h, r)
 	if err != nil {
 		return false, err
 	}
-	return n == b.Size && hex.EncodeToString(h.Sum(nil)) == want, nil
+	return n == b.Size && hex.EncodeToString(h.Sum(nil)) == b.SHA256, nil
 }
 
 // copyContext is io.Copy that stops between two pieces when ctx ends.

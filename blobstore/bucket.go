@@ -268,8 +268,13 @@ func (s *bucket) Delete(ctx context.Context, key string) error {
 // which a key is stored, where odd characters are escaped, and who merges two
 // lists must not meet them elsewhere.
 func (s *bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return onceKnown(ctx, prefix, s.all)
+}
+
+// onceKnown is a list that begins when all finds every object.
+func onceKnown(ctx context.Context, prefix string, all func(context.Context, string) ([]Info, error)) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		found, err := s.all(ctx, prefix)
+		found, err := all(ctx, prefix)
 		if err != nil {
 			yield(Info{}, fmt.Errorf("list %s: %w", prefix, err))
 			return

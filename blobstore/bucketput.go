@@ -3,7 +3,6 @@ package blobstore
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -32,12 +31,9 @@ func (s *bucket) create(ctx context.Context, key string, b Body) (Version, error
 	if err := asked(ctx, key); err != nil {
 		return "", err
 	}
-	if b.SHA256 == "" { // it goes before the content
-		h := sha256.New()
-		if err := b.copyTo(ctx, h); err != nil {
-			return "", err
-		}
-		b.SHA256 = hex.EncodeToString(h.Sum(nil))
+	b, err := b.hashed(ctx) // the hash goes before the content
+	if err != nil {
+		return "", err
 	}
 	if b.Size >= lookFirst {
 		if v, there, err := s.found(ctx, key, b); there || err != nil {

@@ -29,22 +29,7 @@ type ListEntry struct {
 // List yields the objects once all are known. A plain server's pages for
 // people are not read: ErrUnsupported.
 func (s *web) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
-		found, err := s.all(ctx, prefix)
-		if err != nil {
-			yield(Info{}, fmt.Errorf("list %s: %w", prefix, err))
-			return
-		}
-		for _, info := range found {
-			if err := ctx.Err(); err != nil {
-				yield(Info{Key: info.Key}, fmt.Errorf("list %s: %w", prefix, err))
-				return
-			}
-			if !yield(info, nil) {
-				return
-			}
-		}
-	}
+	return onceKnown(ctx, prefix, s.all)
 }
 
 func (s *web) all(ctx context.Context, prefix string) ([]Info, error) {
