@@ -106,8 +106,7 @@ func newServer(o MountOptions, dir string, root bool) (*fuse.Server, error) {
 		defer restore()
 	}
 	opts := o.fuseOptions(root)
-	raw := gofuse.NewNodeFS(o.Root, opts)
-	server, err := connect(raw, dir, &opts.MountOptions)
+	server, err := connect(patiently(gofuse.NewNodeFS(o.Root, opts)), dir, &opts.MountOptions)
 	if err != nil {
 		return nil, mountError(dir, sanitize(o.Extra), err)
 	}
