@@ -259,3 +259,42 @@ func TestCheckImportsFindsThem(t *testing.T) {
 		t.Errorf("read %d files, want 3", files)
 	}
 }
+
+// TestDependenciesExplained: docs/dependencies.md says of each module that
+// go.mod requires for our own code why it was chosen. A row for a folder of
+// modules stands for all below it.
+func TestDependenciesExplained(t *testing.T) {
+	root := os.DirFS(moduleRoot(t))
+	page, err := fs.ReadFile(root, "docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := fs.ReadFile(root, "go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var explained []string
+	for _, line := range strings.Split(string(page), "\n") {
+		if cells := strings.Split(line, "|"); len(cells) > 4 {
+			for i, name := range strings.Split(cells[1], "`") {
+				if i%2 == 1 {
+					explained = append(explained, name)
+				}
+			}
+		}
+	}
+	direct := 0
+	for _, line := range strings.Split(string(mod), "\n") {
+		name, version, ok := strings.Cut(strings.TrimPrefix(line, "\t"), " v")
+		if !ok || !strings.HasPrefix(line, "\t") || strings.Contains(version, "// indirect") {
+			continue
+		}
+		direct++
+		if !slices.ContainsFunc(explained, func(e string) bool { return within(name, e) }) {
+			t.Errorf("docs/dependencies.md does not say why %s was chosen", name)
+		}
+	}
+	if direct < 20 {
+		t.Errorf("only %d direct modules read from go.mod: the test has shown nothing", direct)
+	}
+}
