@@ -5,6 +5,7 @@ PREFIX    ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS   := -X main.version=$(VERSION)
 TESTFLAGS ?=
+SHORT     ?= -short
 FUZZTIME  ?= 20s
 COUNT     ?= 10
 
@@ -39,16 +40,17 @@ install: build ## put tarn on the PATH (PREFIX=/usr/local as root, else ~/.local
 setup: ## install what tests need: Debian packages (as root), Python clients, object stores
 	@integration/setup/setup.sh
 
+# Those that take seconds each or start servers are left to `make test`.
 unit: ## unit tests: seconds (those that ask a real client are skipped before `make setup`)
-	$(VENV) $(GO) test $(TESTFLAGS) $(UNIT)
+	$(VENV) $(GO) test $(SHORT) $(TESTFLAGS) $(UNIT)
 
 # The servers and clients of the tests are heavy: one package at a time.
 integration: setup ## tests with real mounts, real clients and kill -9
 	$(VENV) $(GO) test $(TESTFLAGS) -p 1 -timeout 50m $(shell $(GO) list ./integration/... | grep -v '/soak')
 
-test: ## every test: unit and integration, clients installed first
+test: ## every test: unit (slow ones, too) and integration, clients installed first
 	@$(MAKE) --no-print-directory setup
-	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory unit SHORT=
 	@$(MAKE) --no-print-directory integration
 
 race: ## unit tests with the race detector

@@ -35,6 +35,9 @@ func eachProxied(t *testing.T, test func(t *testing.T, s *servers.Server, p *ser
 // Whatever a store answers, each call says one line, of a kind that callers
 // can tell, and a store that stays so is given up within the budget.
 func TestCloudAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	eachProxied(t, func(t *testing.T, s *servers.Server, p *servers.Proxy) {
 		for name, test := range map[string]struct {
 			fault servers.Fault

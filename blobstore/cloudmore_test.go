@@ -361,6 +361,9 @@ func (s *slowHead) Head(ctx context.Context, key string) (blobstore.Info, error)
 
 // Retrying repeats what may be repeated, and nothing else.
 func TestRetrying(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	for name, test := range map[string]struct {
 		err   error
 		after bool

@@ -59,6 +59,9 @@ func TestConformance(t *testing.T) {
 }
 
 func TestLocalProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	dir := filepath.Join(t.TempDir(), "store")
 	if _, err := blobstore.Open(t.Context(), dir, &blobstore.Options{Create: true}); err != nil {
 		t.Fatal(err)

@@ -77,6 +77,9 @@ func openStore(t testing.TB, dir string) blobstore.Store {
 }
 
 func TestClone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b, e, w := cloneBench(t)
 	to := filepath.Join(t.TempDir(), "deep", "copy.lake")
@@ -162,6 +165,9 @@ func TestClone(t *testing.T) {
 // TestCloneStopped: each call of the destination fails in turn; until the end
 // there is no repository, and run again the clone is complete.
 func TestCloneStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b, e, _ := cloneBench(t)
 	want := objects(t, openStore(t, b.root()))
@@ -232,6 +238,9 @@ func TestCloneChecks(t *testing.T) {
 }
 
 func TestBranchesAndTags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	_, e, w := cloneBench(t)
 	want := func(err error, o outcome.Outcome) {

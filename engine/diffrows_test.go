@@ -5,6 +5,9 @@ import (
 )
 
 func TestDiffRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newBench(t)
 	e, w := b.open()

@@ -90,6 +90,9 @@ func (w *weeks) published(when string, want int) {
 // goes by. It goes on at each store call of a collection in turn, to its end or
 // until it waits for the collection: nothing that it publishes is missing.
 func TestPushSleepsBesideGC(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	w := newWeeks(t)
 	e, f := w.open()
@@ -160,6 +163,9 @@ func TestPushSleepsBesideGC(t *testing.T) {
 // TestPushSleepsInside: a push sleeps for a week at each of its own store calls
 // in turn, while a whole collection runs.
 func TestPushSleepsInside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	w := newWeeks(t)
 	collected := 0

@@ -211,6 +211,9 @@ func TestRepairOfALedgerThatDoesNotOpen(t *testing.T) {
 // that says which file and why: nothing there, a folder, other programs' files,
 // half a file, flipped bits, a newer format.
 func TestStoresThatCannotBeRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	b := newBench(t)
 	e, w := b.open()
 	for i := range 40 {

@@ -71,6 +71,9 @@ func TestModel(t *testing.T) {
 // pull in turn: what each shows is what the model of rows says, with no row lost
 // and none doubled, or the pull is refused where the model finds a conflict.
 func TestPullModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	seeds, n := []uint64{3}, 110
 	if long() {
@@ -116,6 +119,9 @@ func newModel(t *testing.T) *model {
 // TestModelElsewhere is a short TestModel on a store whose objects are no
 // files of this machine.
 func TestModelElsewhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := enginetest.OpenBench(t.TempDir(), nil)
 	b.Elsewhere = true

@@ -45,6 +45,9 @@ func two(t testing.TB) (ann, bob *bench, wa, wb *engine.Work) {
 }
 
 func TestPullKeepsBothSides(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	_, _, wa, wb := two(t)
 	drop(t, wa, "main/towns/ann.csv", "id,name\n10,Ann\n")
@@ -184,6 +187,9 @@ func TestPullRefuses(t *testing.T) {
 
 // TestPullRefusesUncommitted: a new generation would leave it behind.
 func TestPullRefusesUncommitted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	_, _, wa, wb := two(t)
 	drop(t, wa, "main/towns/ann.csv", "id,name\n10,Ann\n")
@@ -218,6 +224,9 @@ func TestPullRefusesUncommitted(t *testing.T) {
 
 // TestPullSame: what both sides did is there once.
 func TestPullSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	_, _, wa, wb := two(t)
 	for _, w := range []*engine.Work{wa, wb} {
@@ -240,6 +249,9 @@ func TestPullSame(t *testing.T) {
 // TestPullKeepsIntent: an empty version that was asked for, a merge, and what
 // commit --meta was told are still there when they were redone.
 func TestPullKeepsIntent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	_, bob, wa, wb := two(t)
 	e := wb.Engine()
@@ -301,6 +313,9 @@ func TestPullKeepsIntent(t *testing.T) {
 
 // TestPullRenumbers: ids that both sides gave out stand for one thing each.
 func TestPullRenumbers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	_, bob, wa, wb := two(t)
 	drop(t, wa, "main/towns/ann.csv", "id,name\n10,Ann\n11,Anna\n")
@@ -356,6 +371,9 @@ func TestPullRenumbers(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	ann, _, wa, _ := two(t)
 	e, err := engine.Open(t.Context(), engine.Options{URL: ann.root(), StateHome: filepath.Join(ann.dir, "state2"), CacheHome: filepath.Join(ann.dir, "cache"), Worker: ann.worker, Author: "Bob"})

@@ -40,6 +40,9 @@ func queryBench(t testing.TB) (*bench, *engine.Engine, *engine.Work) {
 }
 
 func TestQueryFormats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	_, _, w := queryBench(t)
 	for _, tc := range []struct {
 		format    lake.RowFormat
@@ -86,6 +89,9 @@ func TestQueryFormats(t *testing.T) {
 // What is no SELECT is refused, and nothing outside of the version can be read
 // or written.
 func TestQueryLockedDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	b, _, w := queryBench(t)
 	secret := filepath.Join(b.dir, "secret.csv")
 	if err := os.WriteFile(secret, []byte("a\n1\n"), 0o644); err != nil {

@@ -16,6 +16,9 @@ import (
 
 // TestScripts are operations that once went wrong.
 func TestScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	for name, ops := range map[string]string{
 		// The names were exchanged on the desk and the commit said that nothing

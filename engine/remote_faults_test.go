@@ -20,6 +20,9 @@ import (
 // turn: the outcome says what it was, and the same engine reads everything as
 // soon as the store is back.
 func TestReadFailsAtEachStoreCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newFarBench(t)
 	for _, lost := range []bool{false, true} {
@@ -141,6 +144,9 @@ func failing(on func(string) bool, err error) func(blobstore.Store) blobstore.St
 // TestSilentStore: a store that does not answer ends a read with unreachable,
 // not never.
 func TestSilentStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newFarBench(t)
 	b.cache.Stall = 300 * time.Millisecond
@@ -163,6 +169,9 @@ func TestSilentStore(t *testing.T) {
 // committing failing in turn, a working folder of a repository elsewhere loses
 // nothing.
 func TestCommitFailsAtEachStoreCall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newFarBench(t)
 	for i := 0; ; i++ {

@@ -165,6 +165,9 @@ func readFile(open func() (engine.File, error)) error {
 // that has no files: tables/, SQL, export, restore, revert, checkout, SQL's
 // files compared with the last version.
 func TestElsewhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newFarBench(t)
 	e := b.open("second")
@@ -255,6 +258,9 @@ func TestElsewhere(t *testing.T) {
 // TestListingAsksLittle: listing opens no catalog, reading asks for no sizes,
 // and what was read once is not asked for again, also by another process.
 func TestListingAsksLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newFarBench(t)
 	var calls *blobstore.Recorder
@@ -315,6 +321,9 @@ func TestListingAsksLittle(t *testing.T) {
 // TestCacheTooSmall: who needs a file is told that there is no room; reading
 // goes on.
 func TestCacheTooSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newFarBench(t)
 	for name, o := range map[string]cache.Options{"tiny": {Size: 300}, "none": {Size: -1}} {

@@ -189,6 +189,9 @@ func TestRestoreLosesNothing(t *testing.T) {
 
 // Other columns, no rows, a table that was dropped: it comes back as it was.
 func TestRestoreColumns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	b := newBench(t)
 	e, w := b.open()
 	defer e.Close()
@@ -239,6 +242,9 @@ func TestRestoreColumns(t *testing.T) {
 }
 
 func TestRestoreInCheckout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	b := newBench(t)
 	e, w := b.open()
 	drop(t, w, "main/t/a.csv", "x\n1\n")

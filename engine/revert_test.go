@@ -103,6 +103,9 @@ func TestRevertRenames(t *testing.T) {
 }
 
 func TestRevertConflicts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	b := newBench(t)
 	e, w := b.open()
 	defer e.Close()

@@ -13,6 +13,9 @@ import (
 
 // TestRivalsServe: processes push to one branch through tarn serve.
 func TestRivalsServe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	const token = "rivals-0123456789abcdef"
 	dir := t.TempDir()
 	lake := filepath.Join(dir, "towns.lake")

@@ -117,6 +117,9 @@ func (r *rival) push(ctx context.Context) error {
 // pushes again. There is one line of history, every acknowledged push is in
 // it, no row is lost or doubled, and nobody starves.
 func TestRivals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	rivals, pushes := 4, 10
 	if long() {

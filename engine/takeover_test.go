@@ -133,6 +133,9 @@ func wantTaken(t *testing.T, err error, parts ...string) {
 // TestTakeOver: the second host goes on with what was committed, the first is
 // shut out and told by whom, and what it had not committed stays with it.
 func TestTakeOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	onEachStore(t, func(t *testing.T, h *hosts) {
 		one := h.on("one", false)
 		drop(t, one, "main/towns/a.csv", "id,name\n1,Bern\n")
@@ -281,6 +284,9 @@ func TestGivenUp(t *testing.T) {
 
 // TestStoreGenerations: reset and forward begin new generations in the store.
 func TestStoreGenerations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	onEachStore(t, func(t *testing.T, h *hosts) {
 		one := h.on("one", false)
 		drop(t, one, "main/towns/a.csv", "id\n1\n")

@@ -12,6 +12,9 @@ import (
 // round trips and no listing, however many files and versions there are;
 // --check-all asks for every file.
 func TestPushTrips(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newBench(t)
 	e, w := b.open()

@@ -18,6 +18,9 @@ import (
 
 // "When nothing changed" of the writing contract.
 func TestNothingChanged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newBench(t)
 	e, w := b.open()
@@ -315,6 +318,9 @@ func TestFilesOfAVersionAreWrittenOnce(t *testing.T) {
 }
 
 func TestPushIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newBench(t)
 	e, w := b.open()

@@ -364,6 +364,9 @@ func TestFreezeContract(t *testing.T) {
 // Each client of lake.sqlite below has done what a version must not hold: the
 // commit is refused, names the cure, and nothing has changed.
 func TestFreezeRefuses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	b := newBench(t)
 	e, w := b.open()

@@ -89,6 +89,9 @@ func TestMountedControlError(t *testing.T) {
 // TestMountedInterrupt: a caller that is stopped leaves at once, the work
 // goes on, and a second caller is answered meanwhile.
 func TestMountedInterrupt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	p := startServed(t, setup{})
 	p.ask(command{Op: "delay", Delay: 2500 * time.Millisecond})
@@ -119,6 +122,9 @@ func eventually(ok func() bool) bool {
 // TestMountedSecondCaller: while one request waits, another is busy at once,
 // and everything else in the folder goes on.
 func TestMountedSecondCaller(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	p := startServed(t, setup{})
 	p.ask(command{Op: "delay", Delay: 1500 * time.Millisecond})
 	p.ask(command{Op: "busy", Flag: true})
@@ -159,6 +165,9 @@ c.commit()
 // TestMountedFolderSync: fsync of the folder waits for a child that opens the
 // catalog through the side door, with nothing cached.
 func TestMountedFolderSync(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	asRoot(t)
 	needCommand(t, "python3")
@@ -209,6 +218,9 @@ func TestMountedDoorIsNoClient(t *testing.T) {
 // TestMountedCatalog: two clients, one by catalog/ and one by the door, write
 // the same database; nothing is lost, and both see one set of files.
 func TestMountedCatalog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	needCommand(t, "python3", "sqlite3")
 	const rows = 30

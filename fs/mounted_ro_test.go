@@ -19,6 +19,9 @@ const treeHash = `cd $M && find . -path ./work -prune -o -type f -printf '%p %s 
 
 // TestMountedReadOnly: every change is EROFS, for root too, and nothing changed.
 func TestMountedReadOnly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	asRoot(t)
 	for _, s := range []setup{{}, {Links: fs.Folders}, {Together: true}} {
@@ -130,6 +133,9 @@ func TestMountedRead(t *testing.T) {
 // TestMountedMap: a file is mapped and read through the map, the rewritten
 // one that grew too.
 func TestMountedMap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	needCommand(t, "python3")
 	for _, s := range []setup{{}, {NoPassthrough: true}, {Grown: true, NoPassthrough: true}} {
@@ -194,6 +200,9 @@ func TestMountedListing(t *testing.T) {
 // TestMountedPassthrough: the kernel reads local immutable files itself, also
 // while the daemon stands still; files that change come through the daemon.
 func TestMountedPassthrough(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	asRoot(t)
 	var u unix.Utsname

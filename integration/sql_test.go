@@ -164,11 +164,13 @@ c.execute("CREATE TABLE shared(k BIGINT, v VARCHAR)")`, w)
 	done := make(chan struct{})
 	go func() { group.Wait(); close(done) }()
 	commits, busy := 0, 0
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
 	for running := true; running; {
 		select {
 		case <-done:
 			running = false
-		case <-time.After(time.Second):
+		case <-every.C:
 			switch err := sb.touch("commit"); {
 			case err == nil:
 				commits++

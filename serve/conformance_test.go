@@ -39,6 +39,9 @@ func TestConformance(t *testing.T) {
 // TestProcesses: writers in other processes race through the server, and are
 // killed.
 func TestProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	s := newServed(t, kinds["folder"](t), serve.Options{})
 	t.Setenv("TARN_TOKEN", writeToken)
 	blobtest.RunProcesses(t, s.url+scratch())

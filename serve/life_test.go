@@ -135,6 +135,9 @@ func TestDrain(t *testing.T) {
 // TestSilentClients: a client that stops in the middle is given up, and leaves
 // nothing.
 func TestSilentClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	file := t.TempDir() + "/tokens"
 	writeFile(t, file, "write ann "+writeToken)
 	store := blobstore.NewMem()
@@ -190,6 +193,9 @@ func (s slowStore) PutIfAbsent(ctx context.Context, key string, b blobstore.Body
 // TestSlowStore: while the store behind is at work the client hears of it, and
 // does not give up.
 func TestSlowStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	s := newServed(t, blobstore.NewMem(), serve.Options{})
 	slow, err := serve.New(t.Context(), slowStore{s.store, 3 * time.Second}, serve.Options{Tokens: s.tokens, Silence: 400 * time.Millisecond})
 	if err != nil {

@@ -145,6 +145,9 @@ func TestManyReaders(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	const memory = 8 << 20
 	s := newFar()
 	data := content(5, 64<<20)
@@ -284,6 +287,9 @@ func TestStoreFaults(t *testing.T) {
 // TestHangingStore: a store that does not even let itself be interrupted costs
 // one read its time; the next is not made to wait behind it.
 func TestHangingStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	s := newFar()
 	data := content(11, 3*block)
 	o := s.put(t, "a", data)
@@ -312,6 +318,9 @@ func TestHangingStore(t *testing.T) {
 
 // TestInterruptedRead: who gives up gets away; who only got a signal gets the bytes.
 func TestInterruptedRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	s := newFar()
 	s.delay = 300 * time.Millisecond
 	data := content(12, block)

@@ -188,6 +188,9 @@ func TestTruncatedLedger(t *testing.T) {
 // keeps no checksums, so that pair is what its own form, and verify, say of it.
 // It never hides, adds or moves another pair unseen.
 func TestFlippedLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	file, want := whole(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	offsets := []int{}

@@ -43,6 +43,9 @@ func lookAt(t testing.TB, p pairs, key []byte) *catalog.Examination {
 // One flipped or cut byte, wherever it is, in a store of ours or of RockLake's:
 // nothing panics, and no flip in a counter or in the key of a row goes unseen.
 func TestEachByteDamaged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	rock, _ := rockLakes(t)
 	for name, whole := range map[string]pairs{"ours": pairsOf(t, filled(t)), "RockLake's": rock} {
 		for key, value := range whole {

@@ -349,6 +349,9 @@ func whole(t testing.TB, store blobstore.Store, when string) {
 // one before the process dies, in turn: no version.json outlives what it speaks
 // of, all that a ref reaches is there, and the next collection finishes.
 func TestGCDiesAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	for _, mode := range []string{"fails", "answer lost", "dies before", "dies after", "store gone"} {
 		t.Run(mode, func(t *testing.T) {
 			for n := 0; ; n++ {
@@ -405,6 +408,9 @@ func TestGCDiesAnywhere(t *testing.T) {
 // At every store call of a collection somebody makes a branch of what is about
 // to go. Either that is refused, or the branch leads to a whole version.
 func TestGCBesideNewRefs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	for _, id := range []repo.ID{fixedID(3), fixedID(4)} {
 		made := 0
 		for n := 0; ; n++ {

@@ -100,6 +100,9 @@ func missing(t testing.TB, format string, args ...any) {
 // on the PATH.
 func program(t testing.TB, name, below string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a server: make test runs it")
+	}
 	cache, err := os.UserCacheDir()
 	if err == nil {
 		path := filepath.Join(cache, "tarn-dev", "servers", below, name)

@@ -33,11 +33,17 @@ func TestMain(m *testing.M) {
 }
 
 func TestRandom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel() // they wait for the disk
 	catalogtest.Random(t, sqlite)
 }
 
 func TestEachOperation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel() // they wait for the disk
 	catalogtest.EachOperation(t, sqlite)
 }
@@ -48,6 +54,9 @@ func TestEachDeath(t *testing.T) {
 }
 
 func TestTwoProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel() // they wait for the disk
 	catalogtest.TwoProcesses(t, sqlite)
 }

@@ -87,6 +87,9 @@ func lastCommit(t *testing.T, file, wal []byte) (int, error) {
 // What a crash can leave of the -wal opens with every commit that is whole in
 // it; damage before commits that were acknowledged is told.
 func TestDamagedWAL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	file, wal, ends := killed(t)
 	if last, err := lastCommit(t, file, wal); err != nil || last != 19 {
 		t.Fatalf("whole: commit %d, %v", last, err)

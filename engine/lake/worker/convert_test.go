@@ -332,6 +332,9 @@ func TestConvertParquet(t *testing.T) {
 
 // Rows keep the order of the file, whatever the number of threads.
 func TestConvertKeepsOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	c := newClient(t, nil)
 	for format, header := range map[lake.Format]string{lake.CSV: "i,s\n", lake.JSON: ""} {

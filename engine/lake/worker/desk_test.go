@@ -268,6 +268,9 @@ func TestBeginRefuses(t *testing.T) {
 }
 
 func TestBusy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	c := newClient(t, nil)
 	path := newCatalog(t, c)

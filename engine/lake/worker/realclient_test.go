@@ -117,6 +117,9 @@ var steps = []string{
 // freezes to a file in which DuckDB reads the same; each data file rewrites to
 // what its table shows of it; and a thawed catalog goes on.
 func TestRealClient(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	py := newRealClient(t)
 	c := newClient(t, nil)

@@ -174,6 +174,9 @@ func TestRewriteMapped(t *testing.T) {
 }
 
 func TestRewriteRefuses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	c := newClient(t, nil)
 	files := localFiles(t, "testdata/steps/data")

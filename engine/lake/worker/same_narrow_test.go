@@ -107,6 +107,9 @@ func (u *updated) side() lake.RowsOf {
 // Of a large file that stands on both sides with other deletes only the rows
 // are read that one side deletes and the other does not.
 func TestSameRowsReadsWhatDiffers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	c := newClient(t, nil)
 	// 40 row groups of about 1 MB

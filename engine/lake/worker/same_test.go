@@ -51,6 +51,9 @@ func madeLake(t testing.TB, c *lake.Client, types []string, queries ...string) l
 }
 
 func TestSameRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	c := newClient(t, nil)
 	for _, tc := range []struct {
@@ -130,6 +133,9 @@ func TestSameRowsEvolved(t *testing.T) {
 // A comparison that does not fit in memory goes to disk, without a folder for
 // that is done in parts, and leaves nothing.
 func TestSameRowsLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: make test runs it")
+	}
 	t.Parallel()
 	temp := t.TempDir()
 	c := newClient(t, &lake.ClientOptions{MemoryLimit: "80MB", TempDir: temp})
