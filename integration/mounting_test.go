@@ -312,7 +312,11 @@ func TestDeadDaemon(t *testing.T) {
 		t.Errorf("after kill -9 and mount:\n%s\nwant\n%s", got, before)
 	}
 	sb.killDaemon()
-	sb.must("/", "tarn umount "+sb.mnt)
+	hint := "tarn umount " + sb.mnt + " "
+	if r := sb.sh("/", "tarn status "+w); r.code != 16 || !strings.Contains(r.out, hint) {
+		t.Errorf("exit code %d, want the line %q:\n%s", r.code, hint, r.out)
+	}
+	sb.must("/", hint)
 	if mounted(sb.mnt) || mounted(sb.mnt+"/work") {
 		t.Error("umount left the dead mount")
 	}

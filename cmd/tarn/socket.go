@@ -124,6 +124,12 @@ func dial(ctx context.Context, dirs []string, point string) (net.Conn, error) {
 	if denied {
 		return nil, outcome.New(outcome.Permission, "the mount at "+point+" belongs to another user", "run the command as the user who mounted it")
 	}
+	end := point
+	if mounts, err := readMounts(); err == nil {
+		if outer, ok := outermost(mounts, point); ok {
+			end = outer // ends this one, too
+		}
+	}
 	return nil, outcome.New(outcome.Unreachable, "the daemon of the mount at "+point+" does not answer",
-		"end the dead mount: tarn umount "+point+" (its state folder has kept everything that was committed), then mount it again")
+		"end the dead mount: tarn umount "+end+" (its state folder has kept everything that was committed), then mount it again")
 }
