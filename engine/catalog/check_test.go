@@ -31,7 +31,7 @@ func filled(t testing.TB) kv.Writer {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lake := loadLake(t, "testdata/lakes/20-msg.sql")
+		lake := loadLake(t, "../lake/testdata/steps/20-msg.sql")
 		if _, err := l.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: "v", Snapshot: 22}); err != nil {
 			t.Fatal(err)
 		}

@@ -104,7 +104,7 @@ func TestCounterContract(t *testing.T) {
 	})
 	t.Run("SnapshotId advances on every write transaction, monotonically increasing with no gaps or reuse", func(t *testing.T) {
 		l := newLedger(t)
-		lake := loadLake(t, "testdata/lakes/20-msg.sql")
+		lake := loadLake(t, "../lake/testdata/steps/20-msg.sql")
 		seen := int64(-1)
 		for i := range 4 {
 			if i > 0 {
@@ -210,7 +210,7 @@ func TestCounterContract(t *testing.T) {
 	t.Run("Counter desync should never happen in normal operation", func(t *testing.T) {
 		l := newLedger(t)
 		for i, step := range []string{"01-create", "20-msg"} {
-			lake := loadLake(t, "testdata/lakes/"+step+".sql")
+			lake := loadLake(t, "../lake/testdata/steps/"+step+".sql")
 			if _, err := l.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: fmt.Sprint("v", i), Snapshot: lake.latest(t)}); err != nil {
 				t.Fatal(err)
 			}

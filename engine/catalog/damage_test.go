@@ -250,7 +250,7 @@ func TestForeignLedger(t *testing.T) {
 	file, _ := whole(t)
 	sqlite := func(name string) string {
 		path := filepath.Join(t.TempDir(), name)
-		loadLake(t, "testdata/lakes/01-create.sql").exec(t, "VACUUM INTO ?", path)
+		loadLake(t, "../lake/testdata/steps/01-create.sql").exec(t, "VACUUM INTO ?", path)
 		return path
 	}
 	future := func(change func(*kv.Batch)) string {

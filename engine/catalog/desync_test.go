@@ -188,7 +188,7 @@ func TestFreshCatalogIsHealthy(t *testing.T) {
 	if done, err := l.Repair(t.Context(), nil); len(done) != 0 || err != nil {
 		t.Errorf("repair: %v, %v", done, err)
 	}
-	if _, err := l.Adopt(t.Context(), loadLake(t, "testdata/lakes/20-msg.sql").rows, catalog.Start{Base: catalog.Base{Version: "v", Snapshot: 22}}); err != nil {
+	if _, err := l.Adopt(t.Context(), loadLake(t, "../lake/testdata/steps/20-msg.sql").rows, catalog.Start{Base: catalog.Base{Version: "v", Snapshot: 22}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := check(t, l.Store()); len(got) != 0 {
@@ -205,7 +205,7 @@ func TestRepairIsOneFencedCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Import(t.Context(), loadLake(t, "testdata/lakes/20-msg.sql").rows, catalog.JournalEntry{ID: "v", Snapshot: 22}); err != nil {
+	if _, err := l.Import(t.Context(), loadLake(t, "../lake/testdata/steps/20-msg.sql").rows, catalog.JournalEntry{ID: "v", Snapshot: 22}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Close(); err != nil {
@@ -294,7 +294,7 @@ func (w *countingWriter) Commit(ctx context.Context, b *kv.Batch) error {
 // A ledger that is open repairs itself, and goes on with the counters that
 // were repaired.
 func TestRepairOfAnOpenLedger(t *testing.T) {
-	l, lake := newLedger(t), loadLake(t, "testdata/lakes/20-msg.sql")
+	l, lake := newLedger(t), loadLake(t, "../lake/testdata/steps/20-msg.sql")
 	if _, err := l.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: "v", Snapshot: 22}); err != nil {
 		t.Fatal(err)
 	}

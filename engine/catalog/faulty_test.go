@@ -54,7 +54,7 @@ func TestCountersAfterAFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = f
-		_, err = l.Import(t.Context(), loadLake(t, "testdata/lakes/20-msg.sql").rows, catalog.JournalEntry{ID: "v", Snapshot: 22})
+		_, err = l.Import(t.Context(), loadLake(t, "../lake/testdata/steps/20-msg.sql").rows, catalog.JournalEntry{ID: "v", Snapshot: 22})
 		if (err == nil) != (f == none) {
 			t.Errorf("fault %d: %v", f, err)
 		}

@@ -89,7 +89,7 @@ func TestFormatRefused(t *testing.T) {
 // The first version, then one that changes little.
 func TestImport(t *testing.T) {
 	l := newLedger(t)
-	first, second := loadLake(t, "testdata/lakes/01-create.sql"), loadLake(t, "testdata/lakes/20-msg.sql")
+	first, second := loadLake(t, "../lake/testdata/steps/01-create.sql"), loadLake(t, "../lake/testdata/steps/20-msg.sql")
 	// The later dump continues the first one's history only if its first
 	// snapshot is the same; the dumps are of two runs.
 	second.exec(t, "DELETE FROM ducklake_snapshot WHERE snapshot_id=0")
@@ -168,9 +168,16 @@ func TestImport(t *testing.T) {
 
 // Whatever DuckLake made goes in and comes out; what it made safely leaves no finding.
 func TestImportFixtures(t *testing.T) {
-	dumps, err := filepath.Glob("testdata/lakes/*.sql")
-	if err != nil || len(dumps) < 8 {
-		t.Fatal(dumps, err)
+	var dumps []string
+	for _, where := range []string{"*.sql", "steps/*.sql", "unsafe/*.sql"} {
+		found, err := filepath.Glob("../lake/testdata/" + where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dumps = append(dumps, found...)
+	}
+	if len(dumps) < 10 {
+		t.Fatal(dumps)
 	}
 	for _, dump := range dumps {
 		name := strings.TrimSuffix(filepath.Base(dump), ".sql")
@@ -219,7 +226,7 @@ func TestImportFixtures(t *testing.T) {
 }
 
 func TestImportRefuses(t *testing.T) {
-	good := func(t *testing.T) *lake { return loadLake(t, "testdata/lakes/20-msg.sql") }
+	good := func(t *testing.T) *lake { return loadLake(t, "../lake/testdata/steps/20-msg.sql") }
 	for name, test := range map[string]struct {
 		change string
 		entry  catalog.JournalEntry
@@ -257,7 +264,7 @@ func TestImportRefuses(t *testing.T) {
 	// Before the first version, somebody may put another catalog in the place of
 	// the empty one that a checkout makes.
 	fresh := newLedger(t)
-	if _, err := fresh.Adopt(t.Context(), loadLake(t, "testdata/lakes/20-msg.sql").rows, catalog.Start{Base: catalog.Base{Snapshot: 22}}); err != nil {
+	if _, err := fresh.Adopt(t.Context(), loadLake(t, "../lake/testdata/steps/20-msg.sql").rows, catalog.Start{Base: catalog.Base{Snapshot: 22}}); err != nil {
 		t.Fatal(err)
 	}
 	other := good(t)
@@ -275,7 +282,7 @@ func TestImportRefuses(t *testing.T) {
 // "Counters are max(own, DuckLake's next, max id + 1), never lower", each of
 // the three in turn; and what DuckDB rewrote in place is in the journal.
 func TestCountersAndRewrites(t *testing.T) {
-	l, lake := newLedger(t), loadLake(t, "testdata/lakes/20-msg.sql")
+	l, lake := newLedger(t), loadLake(t, "../lake/testdata/steps/20-msg.sql")
 	step := func(id, change string, file, column uint64, replaced int) {
 		t.Helper()
 		lake.exec(t, change)
@@ -303,7 +310,7 @@ func TestCountersAndRewrites(t *testing.T) {
 }
 
 func TestAdopt(t *testing.T) {
-	lake := loadLake(t, "testdata/lakes/20-msg.sql")
+	lake := loadLake(t, "../lake/testdata/steps/20-msg.sql")
 	for name, test := range map[string]struct {
 		start    catalog.Start
 		pushed   string
@@ -355,7 +362,7 @@ func unpushed(t testing.TB, l *catalog.Ledger) []string {
 }
 
 func TestPushed(t *testing.T) {
-	l, lake := newLedger(t), loadLake(t, "testdata/lakes/01-create.sql")
+	l, lake := newLedger(t), loadLake(t, "../lake/testdata/steps/01-create.sql")
 	for _, id := range []string{"a", "b", "c"} {
 		if _, err := l.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: id}); err != nil {
 			t.Fatal(err)
@@ -439,7 +446,7 @@ func TestFencedLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lake := loadLake(t, "testdata/lakes/01-create.sql")
+	lake := loadLake(t, "../lake/testdata/steps/01-create.sql")
 	next, err := catalog.Open(t.Context(), openStore(t, path), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -450,7 +457,7 @@ func TestFencedLedger(t *testing.T) {
 	}
 	// What it holds is behind the new writer's work now: that is no reason to
 	// reset it.
-	more := loadLake(t, "testdata/lakes/01-create.sql")
+	more := loadLake(t, "../lake/testdata/steps/01-create.sql")
 	more.exec(t, "INSERT INTO ducklake_snapshot VALUES(1,'2026-12-01 00:00:00.000000+00',1,9,9)")
 	if _, err := next.Import(t.Context(), more.rows, catalog.JournalEntry{ID: "newer", Snapshot: 1}); err != nil {
 		t.Fatal(err)
@@ -465,7 +472,7 @@ func TestFencedLedger(t *testing.T) {
 
 // Cancelled before the commit: nothing is written.
 func TestCancelledImport(t *testing.T) {
-	l, lake := newLedger(t), loadLake(t, "testdata/lakes/01-create.sql")
+	l, lake := newLedger(t), loadLake(t, "../lake/testdata/steps/01-create.sql")
 	before := dumpStore(t, l)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -38,7 +38,7 @@ func (w *watched) Commit(ctx context.Context, b *kv.Batch) error {
 // subtest is named after the fault; docs/conformance.md lists those that are
 // held elsewhere.
 func TestFaultsThatCannotHappenHere(t *testing.T) {
-	const lakeFile = "testdata/lakes/20-msg.sql"
+	const lakeFile = "../lake/testdata/steps/20-msg.sql"
 	fresh := func(t *testing.T) (*catalog.Ledger, *watched) {
 		t.Helper()
 		w := &watched{Writer: openStore(t, filepath.Join(t.TempDir(), "c.db"))}

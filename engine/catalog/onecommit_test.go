@@ -30,7 +30,7 @@ func TestOneCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lake := loadLake(t, "testdata/lakes/20-msg.sql")
+	lake := loadLake(t, "../lake/testdata/steps/20-msg.sql")
 	w.batches = nil
 	report, err := l.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: "v", Snapshot: 22})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // At each snapshot of the 20-step catalog, Rows gives what SQL gives.
 func TestRowsAtEachSnapshot(t *testing.T) {
-	l, lake := newLedger(t), loadLake(t, "testdata/lakes/20-msg.sql")
+	l, lake := newLedger(t), loadLake(t, "../lake/testdata/steps/20-msg.sql")
 	if _, err := l.Import(t.Context(), lake.rows, catalog.JournalEntry{ID: "v", Snapshot: 22}); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestRowsAtEachSnapshot(t *testing.T) {
 // "a snapshot ID that appears out of order would break the visibility filter":
 // neither the future nor what was before the generation is answered.
 func TestRowsBounds(t *testing.T) {
-	l, lake := newLedger(t), loadLake(t, "testdata/lakes/20-msg.sql")
+	l, lake := newLedger(t), loadLake(t, "../lake/testdata/steps/20-msg.sql")
 	first := func(s int64) error {
 		v, err := l.View(t.Context())
 		if err != nil {

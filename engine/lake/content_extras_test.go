@@ -24,7 +24,7 @@ func extras(t testing.TB, d *laketest.Desk, snapshot int64) []lake.Extra {
 
 // What no file of a version but the catalog holds, between two of the steps.
 func TestExtras(t *testing.T) {
-	d := laketest.Load(t, "testdata/steps.sql")
+	d := laketest.Load(t, "testdata/steps/20-msg.sql")
 	all := func(string) bool { return true }
 	none := func(string) bool { return false }
 	for _, tc := range []struct {
@@ -96,7 +96,7 @@ func TestShowsTable(t *testing.T) {
 // Columns altered in the transaction that wrote the file: no file can be
 // shown as it is without a look into it.
 func TestDescribeAlteredWithInsert(t *testing.T) {
-	d := laketest.Load(t, "testdata/steps.sql")
+	d := laketest.Load(t, "testdata/steps/20-msg.sql")
 	file := func(c *lake.Content, id int64) lake.ContentFile {
 		for _, f := range c.Files {
 			if f.ID == id && f.Kind == lake.DataKind {

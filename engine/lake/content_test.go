@@ -26,7 +26,7 @@ func describe(t testing.TB, d *laketest.Desk, snapshot int64) *lake.Content {
 
 // The twenty steps of a session, as the catalog tells them afterwards.
 func TestDescribeEverySnapshot(t *testing.T) {
-	d := laketest.Load(t, "testdata/steps.sql")
+	d := laketest.Load(t, "testdata/steps/20-msg.sql")
 	text := func(c *lake.Content) string {
 		var b strings.Builder
 		for _, tab := range c.Tables {

@@ -30,7 +30,7 @@ func TestRaise(t *testing.T) {
 		{"it cannot be read", nil, catalog.SnapshotRow{SnapshotID: 22 + 1<<20 + 1, SchemaVersion: 15 + 1<<20 + 1, NextCatalogID: 9 + 1<<20, NextFileID: 10 + 1<<20 + 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := laketest.Load(t, filepath.Join("testdata", "steps.sql"))
+			d := laketest.Load(t, filepath.Join("testdata", "steps/20-msg.sql"))
 			for i, r := range d.Rows["snapshot"] {
 				if r[0] == int64(22) {
 					d.Rows["snapshot"][i] = catalog.Encode(catalog.Lookup("snapshot"), last)

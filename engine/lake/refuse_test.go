@@ -42,7 +42,7 @@ func refusal(t *testing.T, err error, what, next string) {
 }
 
 func TestRefuseLetsSoundCatalogsPass(t *testing.T) {
-	for _, dump := range []string{"steps.sql", "hand-ops.sql", "empty-by-hand.sql", "unsafe/merged-rewritten.sql"} {
+	for _, dump := range []string{"steps/20-msg.sql", "hand-ops.sql", "empty-by-hand.sql", "unsafe/merged-rewritten.sql"} {
 		d := laketest.Load(t, filepath.Join("testdata", dump))
 		var seen []string
 		base := lake.RefuseBase{FileCheck: func(path string) error {
@@ -52,7 +52,7 @@ func TestRefuseLetsSoundCatalogsPass(t *testing.T) {
 		if err := lake.Refuse(context.Background(), d.Begin(), base); err != nil {
 			t.Errorf("%s: %v", dump, err)
 		}
-		if dump == "steps.sql" && len(seen) == 0 {
+		if dump == "steps/20-msg.sql" && len(seen) == 0 {
 			t.Errorf("%s: no new file was looked at", dump)
 		}
 	}
@@ -130,7 +130,7 @@ func TestRefuse(t *testing.T) {
 		{name: "inlined rows of a dropped table", dump: "unsafe/inlined-live.sql", change: func(d *laketest.Desk) {
 			edit(d, "table", "end_snapshot", func(r catalog.Row, i int) { r[i] = int64(99) })
 		}, what: "table 1, which was dropped, has 1 row kept", next: "CALL ducklake_flush_inlined_data('lake')"},
-		{name: "macro that DuckDB cannot open", dump: "steps.sql", change: func(d *laketest.Desk) {
+		{name: "macro that DuckDB cannot open", dump: "steps/20-msg.sql", change: func(d *laketest.Desk) {
 			edit(d, "macro_parameters", "default_value_type", func(r catalog.Row, i int) {
 				r[i], r[col("macro_parameters", "default_value")] = "list", "[a, b]"
 			})
@@ -188,7 +188,7 @@ func TestRefuse(t *testing.T) {
 		}, what: "two columns named A"},
 		{name: "invariant 4: file without table", dump: "hand-ops.sql", change: func(d *laketest.Desk) { row("data_file", 7)(d)[col("data_file", "table_id")] = int64(77) }, what: "belongs to table 77, which does not exist"},
 		{name: "invariant 4: table without schema", dump: "hand-ops.sql", change: func(d *laketest.Desk) { row("table", 5)(d)[col("table", "schema_id")] = int64(3) }, what: "belongs to schema 3, which does not exist"},
-		{name: "invariant 4: delete file without data file", dump: "steps.sql", change: func(d *laketest.Desk) {
+		{name: "invariant 4: delete file without data file", dump: "steps/20-msg.sql", change: func(d *laketest.Desk) {
 			edit(d, "delete_file", "data_file_id", func(r catalog.Row, i int) { r[i], r[col("delete_file", "end_snapshot")] = int64(77), nil })
 		}, what: "is for data file 77, which does not exist"},
 		{name: "invariant 5: two delete files", dump: "hand-ops.sql", change: func(d *laketest.Desk) {

@@ -3,6 +3,7 @@ package parquet_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,9 +14,13 @@ import (
 	"github.com/tarnfs/tarn/engine/parquet"
 )
 
+// readFixture reads a file of testdata/, or of those that all of engine's tests share.
 func readFixture(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if errors.Is(err, os.ErrNotExist) {
+		b, err = os.ReadFile(filepath.Join("..", "lake", "testdata", "parquet", name))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func TestSniff(t *testing.T) {
 
 func TestSniffParquet(t *testing.T) {
 	c := newClient(t, nil)
-	got, err := c.Sniff(ctx, lake.SniffRequest{Path: abs(t, "testdata/parquet/dk.parquet"), Format: lake.Parquet})
+	got, err := c.Sniff(ctx, lake.SniffRequest{Path: abs(t, "../testdata/parquet/dk.parquet"), Format: lake.Parquet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func newClient(t testing.TB, o *lake.ClientOptions) *lake.Client {
 // may follow. It runs before any worker opens the file.
 func loadDump(t testing.TB, dump string, more ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", dump))
+	text, err := os.ReadFile(filepath.Join("..", "testdata", dump))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func rewrite(t testing.TB, c *lake.Client, q lake.RewriteRequest) ([]string, err
 func TestRewriteEvolved(t *testing.T) {
 	c := newClient(t, nil)
 	frozen := freeze(t, c, loadDump(t, "steps/20-msg.sql"), 17)
-	files := localFiles(t, "testdata/steps/data")
+	files := localFiles(t, "../testdata/steps/data")
 	head := "id BIGINT, name VARCHAR, population DECIMAL(18,2), area DOUBLE"
 	for id, want := range map[int64][]string{
 		0: {head, "0|town 0|0.00|1.5", "2|town 2|2001.00|1.5", "4|town 4|4002.00|1.5", "6|town 6|6003.00|1.5",
@@ -118,7 +118,7 @@ func TestRewriteNested(t *testing.T) {
 		 (15,13,NULL,4,15,'new','varchar','dflt','NULL',1,1,'literal','duckdb'),
 		 (16,13,NULL,4,16,'more','list',NULL,'NULL',1,NULL,'','duckdb'),
 		 (17,13,NULL,4,17,'element','int32',NULL,'NULL',1,16,'literal','duckdb')`), 17)
-	got, err := rewrite(t, c, lake.RewriteRequest{Frozen: frozen, DataFileID: 5, Files: localFiles(t, "testdata/steps/data")})
+	got, err := rewrite(t, c, lake.RewriteRequest{Frozen: frozen, DataFileID: 5, Files: localFiles(t, "../testdata/steps/data")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestRewriteMapped(t *testing.T) {
 	c := newClient(t, nil)
 	root := t.TempDir()
 	for _, table := range []string{"t", "k", "i", "h", "h2"} {
-		if err := os.CopyFS(filepath.Join(root, "main", table, "ext"), os.DirFS("testdata/parquet")); err != nil {
+		if err := os.CopyFS(filepath.Join(root, "main", table, "ext"), os.DirFS("../testdata/parquet")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestRewriteMapped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := texts(t, duck(t), "SELECT * FROM read_parquet('testdata/parquet/"+name+".parquet')")
+		want := texts(t, duck(t), "SELECT * FROM read_parquet('../testdata/parquet/"+name+".parquet')")
 		if d := cmp.Diff(want, got[1:]); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
@@ -179,7 +179,7 @@ func TestRewriteRefuses(t *testing.T) {
 	}
 	t.Parallel()
 	c := newClient(t, nil)
-	files := localFiles(t, "testdata/steps/data")
+	files := localFiles(t, "../testdata/steps/data")
 	for _, tc := range []struct {
 		name string
 		id   int64
@@ -207,7 +207,7 @@ func TestRewriteRefuses(t *testing.T) {
 		})
 	}
 	frozen := freeze(t, c, loadDump(t, "steps/20-msg.sql"), 17)
-	broken := localFiles(t, "testdata/steps/data")
+	broken := localFiles(t, "../testdata/steps/data")
 	for name := range broken {
 		if strings.Contains(name, "k=a/") {
 			broken[name] = writeFile(t, "x.parquet", "PAR1 this is no Parquet file PAR1")

@@ -97,7 +97,7 @@ func TestSameRows(t *testing.T) {
 func TestSameRowsEvolved(t *testing.T) {
 	c := newClient(t, nil)
 	frozen := freeze(t, c, loadDump(t, "steps/20-msg.sql"), 17)
-	files := localFiles(t, "testdata/steps/data")
+	files := localFiles(t, "../testdata/steps/data")
 	side := func(ids ...int64) lake.RowsOf {
 		return lake.RowsOf{Frozen: frozen, TableID: 1, FileIDs: ids, Files: files}
 	}
