@@ -83,7 +83,7 @@ func (g Guard) resolve(abs string) (string, error) {
 		// Overlap is checked before anything is made.
 		if parent, err := filepath.EvalSymlinks(existing(abs)); err == nil {
 			for _, p := range g.Avoid {
-				if real := realOf(p.Dir); within(parent, real) {
+				if real := realOf(p.Dir); Within(parent, real) {
 					return "", overlap(abs, p)
 				}
 			}
@@ -130,12 +130,12 @@ func makeDir(abs string) error {
 
 // checkTable refuses a folder that is already one of our mounts, or in one.
 func (g Guard) checkTable(real string) error {
-	table, err := mountTable()
+	table, err := Table()
 	if err != nil {
 		return err
 	}
-	in, ok := holding(table, real)
-	if !ok || !in.ours() {
+	in, ok := Holding(table, real)
+	if !ok || !in.Ours() {
 		return nil
 	}
 	if in.Point == real {
@@ -154,7 +154,7 @@ func (g Guard) checkTable(real string) error {
 // apart refuses a mount point in or above a place.
 func apart(real string, p Place) error {
 	place := realOf(p.Dir)
-	if within(real, place) || within(place, real) {
+	if Within(real, place) || Within(place, real) {
 		return overlap(real, p)
 	}
 	return nil

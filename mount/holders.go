@@ -52,7 +52,7 @@ func holds(pid int, dirs []string) string {
 	in := func(target string) bool {
 		target = strings.TrimSuffix(target, " (deleted)")
 		for _, d := range dirs {
-			if within(target, d) {
+			if Within(target, d) {
 				return true
 			}
 		}

@@ -88,12 +88,12 @@ not a line
 `
 
 func TestMountTable(t *testing.T) {
-	table, err := parseMountTable(strings.NewReader(sampleTable))
+	table, err := ParseTable(strings.NewReader(sampleTable))
 	if err != nil || len(table) != 6 {
 		t.Fatalf("%d entries, %v", len(table), err)
 	}
 	top, ok := topAt(table, "/mnt/my towns")
-	if !ok || !top.ours() || top.Source != "/data/towns.lake" || top.ID != 40 {
+	if !ok || !top.Ours() || top.Source != "/data/towns.lake" || top.ID != 40 {
 		t.Errorf("top: %+v", top)
 	}
 	points, inner := belonging(table, top)
@@ -101,7 +101,7 @@ func TestMountTable(t *testing.T) {
 		t.Errorf("belonging: %s, inner %q", d, inner)
 	}
 	for dir, want := range map[string]int{"/": 22, "/mnt": 22, "/mnt/my towns/branches": 40, "/mnt/my towns/work/a": 41, "/mnt/my townsfolk": 44, "/mnt/my towns2": 22} {
-		if e, ok := holding(table, dir); !ok || e.ID != want {
+		if e, ok := Holding(table, dir); !ok || e.ID != want {
 			t.Errorf("%s lies in %d, want %d", dir, e.ID, want)
 		}
 	}

@@ -187,8 +187,8 @@ func (m *Mounted) serve() {
 	m.server.Serve()
 	// Serving also ends when somebody aborts the connection; then the folder
 	// is still a mount, a dead one.
-	if table, err := mountTable(); err == nil {
-		if top, ok := topAt(table, m.dir); ok && top.ours() && dead(m.dir) {
+	if table, err := Table(); err == nil {
+		if top, ok := topAt(table, m.dir); ok && top.Ours() && dead(m.dir) {
 			m.err = outcome.New(outcome.Internal, "the kernel cut the connection of "+m.dir, "mount it again")
 			_ = unmountPoint(m.dir, true)
 		}
@@ -225,8 +225,8 @@ func (m *Mounted) end(lazy bool) error {
 	default:
 	}
 	if err := unmountRetry(m.dir, lazy); err != nil {
-		if table, terr := mountTable(); terr == nil {
-			if top, ok := topAt(table, m.dir); !ok || !top.ours() {
+		if table, terr := Table(); terr == nil {
+			if top, ok := topAt(table, m.dir); !ok || !top.Ours() {
 				return m.await() // somebody else was faster
 			}
 		}

@@ -10,46 +10,62 @@ import (
 	"strings"
 )
 
-// fsType is what /proc/self/mountinfo calls our mounts.
-const fsType = "fuse." + subtype
+// FSType is what /proc/self/mountinfo calls our mounts.
+const FSType = "fuse." + subtype
 
-// entry is one line of /proc/self/mountinfo.
-type entry struct {
+// Entry is one line of /proc/self/mountinfo.
+type Entry struct {
 	ID, Parent int
-	Dev        string // major:minor
+	Dev        string // major:minor: the same for a mount and its bind mounts
+	Root       string // which folder of the file system is mounted: "/", or another for a bind mount
 	Point      string // where, unescaped
 	Options    string // of this mount
 	Type       string
-	Source     string
+	Source     string // ours: the repository's URL
 	Super      string // options of the superblock
 }
 
-// ours says that the mount was made by Tarn.
-func (e entry) ours() bool { return e.Type == fsType }
+// Ours says that the mount was made by Tarn.
+func (e Entry) Ours() bool { return e.Type == FSType }
 
-// mountTable reads the mounts of this process's namespace, oldest first. It
-// asks no mounted file system anything, so it works beside dead ones.
-func mountTable() ([]entry, error) {
+// UID is who made a FUSE mount; 0 where the kernel does not say.
+func (e Entry) UID() uint32 {
+	for _, o := range strings.Split(e.Super, ",") {
+		if v, ok := strings.CutPrefix(o, "user_id="); ok {
+			if n, err := strconv.ParseUint(v, 10, 32); err == nil {
+				return uint32(n)
+			}
+		}
+	}
+	return 0
+}
+
+// Table reads the mounts of this process's namespace, oldest first: a later
+// one on the same point hides an earlier one. It asks no mounted file system
+// anything, so it works beside dead ones.
+func Table() ([]Entry, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("read the mount table: %w", err)
 	}
 	defer f.Close()
-	return parseMountTable(f)
+	return ParseTable(f)
 }
 
-func parseMountTable(r io.Reader) ([]entry, error) {
-	var table []entry
+// ParseTable reads the format of proc(5):
+//
+//	36 35 98:0 /root /point rw,noatime master:1 - type source rw,user_id=0,...
+func ParseTable(r io.Reader) ([]Entry, error) {
+	var table []Entry
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, 1<<20) // overlay mounts list all their layers
 	for lines.Scan() {
-		// id parent dev root point options [optional...] - type source super
 		left, right, ok := strings.Cut(lines.Text(), " - ")
 		l, r := strings.Fields(left), strings.Fields(right)
 		if !ok || len(l) < 6 || len(r) < 2 {
 			continue
 		}
-		e := entry{Dev: l[2], Point: unescape(l[4]), Options: l[5], Type: r[0], Source: unescape(r[1])}
+		e := Entry{Dev: l[2], Root: unescape(l[3]), Point: unescape(l[4]), Options: l[5], Type: r[0], Source: unescape(r[1])}
 		e.ID, _ = strconv.Atoi(l[0])
 		e.Parent, _ = strconv.Atoi(l[1])
 		if len(r) > 2 {
@@ -83,30 +99,30 @@ func unescape(s string) string {
 }
 
 // topAt is the last mount made at exactly dir, the one that is seen there.
-func topAt(table []entry, dir string) (entry, bool) {
+func topAt(table []Entry, dir string) (Entry, bool) {
 	for i := len(table) - 1; i >= 0; i-- {
 		if table[i].Point == dir {
 			return table[i], true
 		}
 	}
-	return entry{}, false
+	return Entry{}, false
 }
 
-// holding is the mount that dir lies in: the longest mount point that is dir
+// Holding is the mount that dir lies in: the longest mount point that is dir
 // or above it.
-func holding(table []entry, dir string) (entry, bool) {
-	var best entry
+func Holding(table []Entry, dir string) (Entry, bool) {
+	var best Entry
 	found := false
 	for _, e := range table {
-		if within(dir, e.Point) && (!found || len(e.Point) >= len(best.Point)) {
+		if Within(dir, e.Point) && (!found || len(e.Point) >= len(best.Point)) {
 			best, found = e, true
 		}
 	}
 	return best, found
 }
 
-// within says that path is dir or below it. Both are absolute and clean.
-func within(path, dir string) bool {
+// Within says that path is dir or below it. Both are absolute and clean.
+func Within(path, dir string) bool {
 	if path == dir {
 		return true
 	}

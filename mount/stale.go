@@ -26,12 +26,12 @@ func clearStale(dir string) (int, error) {
 		if _, err := statLimited(abs); !gone(err) {
 			return n, nil
 		}
-		table, err := mountTable()
+		table, err := Table()
 		if err != nil {
 			return n, err
 		}
 		top, ok := topAt(table, abs)
-		if !ok || !top.ours() {
+		if !ok || !top.Ours() {
 			return n, outcome.New(outcome.Busy, fmt.Sprintf("mount point %s is dead: the program that served it is gone", abs), "end it with: umount -l "+abs)
 		}
 		if err := unmountPoint(abs, true); err != nil {

@@ -42,7 +42,7 @@ func Umount(mountpoint string, lazy bool) error {
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
 		abs = filepath.Join(parent, filepath.Base(abs))
 	}
-	table, err := mountTable()
+	table, err := Table()
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func Umount(mountpoint string, lazy bool) error {
 			top, ok = topAt(table, abs)
 		}
 	}
-	if !ok || !top.ours() {
-		return outcome.New(outcome.NotFound, abs+" is not mounted by tarn", "list the mounts with: findmnt -t "+fsType)
+	if !ok || !top.Ours() {
+		return outcome.New(outcome.NotFound, abs+" is not mounted by tarn", "list the mounts with: findmnt -t "+FSType)
 	}
 	points, inner := belonging(table, top)
 	if dead(abs) {
@@ -75,15 +75,15 @@ func Umount(mountpoint string, lazy bool) error {
 
 // belonging lists the mount points that end with top, innermost first and top
 // last, and a mount of others that lies among them.
-func belonging(table []entry, top entry) (points []string, inner string) {
+func belonging(table []Entry, top Entry) (points []string, inner string) {
 	for i := len(table) - 1; i >= 0; i-- {
 		e := table[i]
 		switch {
 		case e.ID == top.ID:
-		case e.ours() && strings.HasSuffix(e.Source, "#"+top.Point):
+		case e.Ours() && strings.HasSuffix(e.Source, "#"+top.Point):
 			points = append(points, e.Point)
-		case within(e.Point, top.Point) && e.Point != top.Point:
-			if e.ours() {
+		case Within(e.Point, top.Point) && e.Point != top.Point:
+			if e.Ours() {
 				points = append(points, e.Point)
 			} else {
 				inner = e.Point
@@ -131,9 +131,9 @@ func unmountRetry(point string, lazy bool) error {
 	}
 	if errors.Is(err, syscall.EBUSY) {
 		b := &BusyError{Dir: point, Holders: holders(point)}
-		if table, terr := mountTable(); terr == nil {
+		if table, terr := Table(); terr == nil {
 			for _, e := range table {
-				if within(e.Point, point) && e.Point != point {
+				if Within(e.Point, point) && e.Point != point {
 					b.Inner = e.Point
 				}
 			}

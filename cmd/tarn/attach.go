@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarnfs/tarn/engine"
 	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/mount"
 )
 
 func attachCommand(h *host) *cli.Command {
@@ -111,7 +112,7 @@ func (k *call) attachment(ctx context.Context, o attachOptions) (engine.Attachme
 			return none, outcome.New(outcome.NotFound, "no open working folder of branch "+branch+" here", "open it with: mkdir "+dir)
 		}
 		top := m.Point
-		if !below(dir, top) {
+		if !mount.Within(dir, top) {
 			top = m.Work
 		}
 		a := engine.AttachFolder(seenAt(dir, top, o.Prefix), p.URL)

@@ -343,12 +343,12 @@ func mountInfo(ctx context.Context, h *host, p *place) (mountDoc, error) {
 // lies in. A branch may hold slashes; of several the longest is meant.
 func (d mountDoc) branchAt(dir, rel string) (string, bool) {
 	path := filepath.Join(dir, rel)
-	if d.Work == "" || !below(path, d.Work) {
+	if d.Work == "" || !mount.Within(path, d.Work) {
 		return "", false
 	}
 	best, found := "", false
 	for _, b := range d.Open {
-		if below(path, filepath.Join(d.Work, b)) && len(b) >= len(best) {
+		if mount.Within(path, filepath.Join(d.Work, b)) && len(b) >= len(best) {
 			best, found = b, true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarnfs/tarn/engine"
 	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/mount"
 )
 
 // placeKind is what a command found itself in.
@@ -77,7 +78,7 @@ func (k *call) named(url string) (*place, error) {
 
 // findPlace walks up from start, which is absolute. Nothing found is (nil, nil).
 func findPlace(start string) (*place, error) {
-	mounts, err := readMounts()
+	mounts, err := mount.Table()
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +111,9 @@ func findPlace(start string) (*place, error) {
 	}
 }
 
-func placeInMount(mounts []mountEntry, path string) *place {
-	e, ok := mountOf(mounts, path)
-	if !ok || e.Type != mountType {
+func placeInMount(mounts []mount.Entry, path string) *place {
+	e, ok := mount.Holding(mounts, path)
+	if !ok || !e.Ours() {
 		return nil
 	}
 	o := originOf(mounts, e)
@@ -121,7 +122,7 @@ func placeInMount(mounts []mountEntry, path string) *place {
 		Dir:  o.Point,
 		Rel:  relative(filepath.Join(e.Root, relative(path, e.Point)), "/"),
 		URL:  repositoryOf(o.Source),
-		UID:  o.UID,
+		UID:  o.UID(),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/mount"
 )
 
 const mountTable = `22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -22,7 +23,7 @@ a broken line
 `
 
 func TestPlaceInMount(t *testing.T) {
-	entries, err := parseMounts(strings.NewReader(mountTable))
+	entries, err := mount.ParseTable(strings.NewReader(mountTable))
 	if err != nil {
 		t.Fatal(err)
 	}

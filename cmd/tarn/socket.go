@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarnfs/tarn/engine/outcome"
+	"github.com/tarnfs/tarn/mount"
 )
 
 // socketName is the file name of the control socket of the mount at point:
@@ -125,7 +126,7 @@ func dial(ctx context.Context, dirs []string, point string) (net.Conn, error) {
 		return nil, outcome.New(outcome.Permission, "the mount at "+point+" belongs to another user", "run the command as the user who mounted it")
 	}
 	end := point
-	if mounts, err := readMounts(); err == nil {
+	if mounts, err := mount.Table(); err == nil {
 		if outer, ok := outermost(mounts, point); ok {
 			end = outer // ends this one, too
 		}

@@ -133,7 +133,7 @@ func waitForEnd(ctx context.Context, answer remote) {
 // mountPlace is the mount at exactly point, which may be dead: then only its
 // parent can be resolved.
 func mountPlace(point string) (*place, error) {
-	mounts, err := readMounts()
+	mounts, err := mount.Table()
 	if err != nil {
 		return nil, err
 	}
@@ -145,21 +145,21 @@ func mountPlace(point string) (*place, error) {
 		try = append(try, real)
 	}
 	for _, path := range try {
-		if e, ok := mountOf(mounts, path); ok && e.Point == path && e.Type == mountType {
+		if e, ok := mount.Holding(mounts, path); ok && e.Point == path && e.Ours() {
 			return placeInMount(mounts, path), nil
 		}
 	}
 	if outer, ok := outermost(mounts, point); ok {
 		return nil, outcome.New(outcome.NotFound, point+" lies in a mount and is none itself", "name the mount point: tarn umount "+outer)
 	}
-	return nil, outcome.New(outcome.NotFound, point+" is not mounted by tarn", "list the mounts with: findmnt -t "+mountType)
+	return nil, outcome.New(outcome.NotFound, point+" is not mounted by tarn", "list the mounts with: findmnt -t "+mount.FSType)
 }
 
 // outermost is the mount of ours that a folder lies in: the one whose end is
 // also that of the working folders in it.
-func outermost(mounts []mountEntry, dir string) (point string, ok bool) {
+func outermost(mounts []mount.Entry, dir string) (point string, ok bool) {
 	for _, e := range mounts {
-		if e.Type == mountType && below(dir, e.Point) && (!ok || len(e.Point) < len(point)) {
+		if e.Ours() && mount.Within(dir, e.Point) && (!ok || len(e.Point) < len(point)) {
 			point, ok = e.Point, true
 		}
 	}

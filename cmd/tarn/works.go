@@ -39,7 +39,7 @@ func (d *daemon) Folder(point, path string) (folder, error) {
 		return nil, outcome.New(outcome.NotFound, doc.Point+" is mounted read-only, without working folders", "mount it without --read-only")
 	}
 	branch, ok := doc.branchAt(point, path)
-	if at := filepath.Join(point, path); !ok && at != doc.Work && below(at, doc.Work) {
+	if at := filepath.Join(point, path); !ok && at != doc.Work && mount.Within(at, doc.Work) {
 		return nil, outcome.New(outcome.NotFound, at+" is in no open working folder", "open that of a branch with: mkdir "+filepath.Join(doc.Work, "BRANCH"))
 	}
 	if !ok {
