@@ -20,15 +20,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// stress is a number that is small on every run and large where
-// TARN_TEST_STRESS=1 asks for it.
-func stress(small, large int) int {
-	if os.Getenv("TARN_TEST_STRESS") == "1" {
-		return large
-	}
-	return small
-}
-
 // client prepares one of the Python programs of testdata.
 func (sb *sandbox) client(ctx context.Context, script string, args ...string) *exec.Cmd {
 	sb.t.Helper()
@@ -66,6 +57,8 @@ func (sb *sandbox) failed() string {
 // process reads the version: tables, views, macros, partitions, comments and
 // defaults are what the session sees, tables/ holds the tables' rows, and no
 // id is ever given to two things. The script compares; here it is only run.
+//
+// TARN_TEST_SEEDS is the number of runs, TARN_TEST_SEED the first one's seed.
 func TestRandomSQL(t *testing.T) {
 	seeds := 3
 	if s := os.Getenv("TARN_TEST_SEEDS"); s != "" {
@@ -75,9 +68,13 @@ func TestRandomSQL(t *testing.T) {
 	if s := os.Getenv("TARN_TEST_SEED"); s != "" {
 		first, _ = strconv.ParseInt(s, 10, 64)
 	}
-	count := stress(80, 200)
+	count := 200
+	if testing.Short() {
+		count = 40
+	}
 	for seed := first; seed < first+int64(seeds); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel() // each waits most of the time for one of its processes
 			venv(t)
 			sb := newSandbox(t)
 			sb.initAndMount()
