@@ -34,6 +34,9 @@ type ended struct {
 	// that one's text says why. It is told to who asked, and is not a failure
 	// of its own: FAILED.txt would only point at itself.
 	Echo bool `json:"echo,omitempty"`
+	// Past: a reset that failed, before another verb succeeded. Nothing waits
+	// for a reset to be tried again, unlike a commit or a push.
+	Past bool `json:"past,omitempty"`
 }
 
 func openOutcomes(path string, now func() time.Time) *outcomes {
@@ -61,6 +64,10 @@ func (o *outcomes) set(v Verb, err error, text string) {
 	if v == VerbReset && err == nil {
 		// What failed is gone with the work it failed on.
 		delete(o.last, VerbCommit)
+	}
+	if r, ok := o.last[VerbReset]; ok && err == nil {
+		r.Past = true
+		o.last[VerbReset] = r
 	}
 	o.saveLocked()
 }
@@ -94,14 +101,14 @@ func (o *outcomes) get(v Verb) (ended, bool) {
 	return e, ok
 }
 
-// failed is the newest failure that no later success of the same verb has
-// ended, or ok false.
+// failed is the newest failure that no later success of the same verb, or for
+// a reset of any, has ended, or ok false.
 func (o *outcomes) failed() (ended, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var found ended
 	for _, e := range o.last {
-		if e.Outcome != outcome.Done && !e.Echo && e.At.After(found.At) {
+		if e.Outcome != outcome.Done && !e.Echo && !e.Past && e.At.After(found.At) {
 			found = e
 		}
 	}

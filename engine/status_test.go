@@ -69,6 +69,26 @@ func TestFailedTellsTheCause(t *testing.T) {
 	}
 }
 
+// TestFailedResetIsOver: nobody tries a reset again that was refused, so the
+// next success of another verb ends FAILED.txt.
+func TestFailedResetIsOver(t *testing.T) {
+	b := newBench(t)
+	e, w := b.open()
+	defer e.Close()
+	if _, err := w.Reset(t.Context(), engine.ResetOptions{Undo: true}); outcome.Of(err) != outcome.NotFound {
+		t.Fatalf("undo with an empty trash: %v", err)
+	}
+	contains(t, w.FailedText(), "the trash is empty")
+	drop(t, w, "towns.csv", "id\n1\n")
+	if err := w.Act(t.Context(), engine.VerbCommit, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.FailedText() + status(t, w); strings.Contains(got, "failed") || strings.Contains(got, "trash") {
+		t.Errorf("after a success: %s", got)
+	}
+	contains(t, w.LastOutcome(engine.VerbReset), "the trash is empty")
+}
+
 // TestStatusOfUnusableNames: names that no table can have are told, one line
 // each, and do not keep status from being read.
 func TestStatusOfUnusableNames(t *testing.T) {

@@ -283,3 +283,54 @@ print(con.execute("SELECT count(*) FROM %s.main.towns" % alias).fetchone()[0])`,
 		t.Errorf("an unknown format: exit code %d, %s", r.code, r.out)
 	}
 }
+
+// TestAdd: tarn add stages what cp would, in a mount and in a checkout, refuses
+// what could never be data before it copies anything, and leaves no part of a file.
+func TestAdd(t *testing.T) {
+	sb := newSandbox(t)
+	sb.initAndMount()
+	w := sb.work()
+	sb.write(sb.dir+"/towns.csv", "id,name\n1,one\n")
+	sb.write(sb.dir+"/more.csv", "id,name\n2,two\n")
+	sb.write(sb.dir+"/more.csv~", "id,name\n2,two\n")
+	out := sb.must(w, "tarn add "+sb.dir+"/towns.csv && tarn add --to towns "+sb.dir+"/more.csv")
+	for _, want := range []string{"+ main.towns", "1 row from more.csv", "1 row from towns.csv"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("tarn add says nothing of %q:\n%s", want, out)
+		}
+	}
+	sb.must(w, "touch .commit .push")
+	const all = "FROM towns ORDER BY id"
+	if got := sb.csvOf("main", all); got != "1,one\n2,two\n" {
+		t.Errorf("rows %q", got)
+	}
+	// The same bytes again change nothing; other bytes replace that file's rows.
+	sb.must(w, "tarn add --to main.towns "+sb.dir+"/more.csv")
+	if got := sb.must(w, "tarn commit"); !strings.Contains(got, "nothing") {
+		t.Errorf("commit of the same file again: %s", got)
+	}
+	sb.write(sb.dir+"/more.csv", "id,name\n3,three\n")
+	sb.must(sb.dir, "tarn checkout --repo "+sb.repo+" main "+sb.dir+"/co && cd co && tarn add --to towns ../more.csv && tarn commit && tarn push")
+	if got := sb.csvOf("main", all); got != "1,one\n3,three\n" {
+		t.Errorf("rows after the checkout's commit %q", got)
+	}
+
+	before := sb.must(w, "find tables | sort")
+	for args, want := range map[string]struct {
+		code int
+		says string
+	}{
+		sb.dir + "/towns.csv " + sb.dir + "/more.csv~": {12, "would be kept and never be data: backup of an editor"},
+		"nowhere.csv":                    {10, "nowhere.csv does not exist"},
+		sb.dir:                           {2, "is a folder: name its files"},
+		"--to ../x " + sb.dir + "/a.csv": {2, "is no name of a table"},
+		"--to _temporary.x " + sb.dir + "/towns.csv": {12, "a folder named _temporary holds no data"},
+	} {
+		if r := sb.sh(w, "tarn add "+args); r.code != want.code || !strings.Contains(r.out, want.says) {
+			t.Errorf("tarn add %s: exit code %d, want %d and %q:\n%s", args, r.code, want.code, want.says, r.out)
+		}
+	}
+	if got := sb.must(w, "find tables | sort"); got != before {
+		t.Errorf("after refusals:\n%s\nwant\n%s", got, before)
+	}
+}

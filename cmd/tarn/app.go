@@ -55,7 +55,7 @@ func newApp(h *host) *cli.App {
 			&cli.BoolFlag{Name: "version", Usage: "print the version", DisableDefaultText: true}),
 		Commands: []*cli.Command{
 			initCommand(h), cloneCommand(h), fetchCommand(h), mountCommand(h), umountCommand(h), serveCommand(h),
-			doctorCommand(h), checkoutCommand(h), statusCommand(h), diffCommand(h), commitCommand(h), pushCommand(h), pullCommand(h), resetCommand(h),
+			doctorCommand(h), checkoutCommand(h), statusCommand(h), diffCommand(h), addCommand(h), commitCommand(h), pushCommand(h), pullCommand(h), resetCommand(h),
 			restoreCommand(h), revertCommand(h), mergeCommand(h),
 			logCommand(h), showCommand(h), branchCommand(h), tagCommand(h), attachCommand(h), sqlCommand(h), exportCommand(h), gcCommand(h), verifyCommand(h), inspectCommand(h), repairCommand(h),
 			cacheCommand(h), configCommand(h), completionCommand(h), versionCommand(h), workerCommand(h),

@@ -32,27 +32,36 @@ func (d *daemon) work(branch string) *engine.Work {
 }
 
 // Folder is the working folder that path below the mount point point lies in.
-// At the top of the mount it is the only one, if there is only one.
 func (d *daemon) Folder(point, path string) (folder, error) {
 	doc := d.describe()
-	if doc.Work == "" {
-		return nil, outcome.New(outcome.NotFound, doc.Point+" is mounted read-only, without working folders", "mount it without --read-only")
-	}
-	branch, ok := doc.branchAt(point, path)
-	if at := filepath.Join(point, path); !ok && at != doc.Work && mount.Within(at, doc.Work) {
-		return nil, outcome.New(outcome.NotFound, at+" is in no open working folder", "open that of a branch with: mkdir "+filepath.Join(doc.Work, "BRANCH"))
-	}
-	if !ok {
-		if len(doc.Open) != 1 {
-			return nil, outcome.New(outcome.Usage, fmt.Sprintf("which working folder? open are: %s", strings.Join(doc.Open, ", ")), "name it: "+filepath.Join(doc.Work, "BRANCH"))
-		}
-		branch = doc.Open[0]
+	branch, err := doc.folderAt(point, path)
+	if err != nil {
+		return nil, err
 	}
 	w := d.work(branch)
 	if w == nil { // closed meanwhile
 		return nil, outcome.New(outcome.NotFound, "work/"+branch+" is not open", "open it with: mkdir "+filepath.Join(doc.Work, branch))
 	}
 	return &localFolder{work: w}, nil
+}
+
+// folderAt is the branch of the working folder that path below the mount point
+// point lies in. At the top of the mount it is the only one, if there is only one.
+func (d mountDoc) folderAt(point, path string) (branch string, err error) {
+	if d.Work == "" {
+		return "", outcome.New(outcome.NotFound, d.Point+" is mounted read-only, without working folders", "mount it without --read-only")
+	}
+	branch, ok := d.branchAt(point, path)
+	if ok {
+		return branch, nil
+	}
+	if at := filepath.Join(point, path); at != d.Work && mount.Within(at, d.Work) {
+		return "", outcome.New(outcome.NotFound, at+" is in no open working folder", "open that of a branch with: mkdir "+filepath.Join(d.Work, "BRANCH"))
+	}
+	if len(d.Open) != 1 {
+		return "", outcome.New(outcome.Usage, fmt.Sprintf("which working folder? open are: %s", strings.Join(d.Open, ", ")), "name it: "+filepath.Join(d.Work, "BRANCH"))
+	}
+	return d.Open[0], nil
 }
 
 // leftovers says what the open working folders hold that the repository does not.
