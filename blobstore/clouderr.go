@@ -84,6 +84,7 @@ var codes = map[string]error{
 	"AuthorizationHeaderMalformed":       ErrBadURL, // S3, 400: another region than the bucket's
 	"PermanentRedirect":                  ErrBadURL, // S3, 301: the same
 	"IllegalLocationConstraintException": ErrBadURL,
+	"InvalidBucketName":                  ErrBadURL, // S3, 400
 
 	"QuotaExceeded":       ErrFull,
 	"XMinioStorageFull":   ErrFull,
@@ -182,7 +183,11 @@ func (r reply) err(at string) error {
 	if !ok {
 		words = "the store refused the request"
 	}
-	return &fault{kind: kind, what: fmt.Sprintf("%s: %s answered %s%s", words, at, r, r.hint())}
+	f := &fault{kind: kind, what: fmt.Sprintf("%s: %s answered %s%s", words, at, r, r.hint())}
+	if kind == nil {
+		f.next = "look for the store's own words in its manual; tarn doctor URL asks it step by step"
+	}
+	return f
 }
 
 // cloudError translates err, of a call of the store at that URL. find looks for

@@ -26,14 +26,8 @@ func doctorCommand(h *host) *cli.Command {
 }
 
 func runDoctor(ctx context.Context, k *call, url string) error {
-	var err error
-	if url == "" {
-		p, err := k.find()
-		if err != nil {
-			return err
-		}
-		url = p.URL
-	} else if url, err = k.absoluteURL(url); err != nil {
+	url, err := k.storeURL(url)
+	if err != nil {
 		return err
 	}
 	r, err := engine.Doctor(ctx, url, nil)
@@ -41,4 +35,16 @@ func runDoctor(ctx context.Context, k *call, url string) error {
 		return err
 	}
 	return errors.Join(err, k.show(r))
+}
+
+// storeURL is the store that a command names, or that of the repository one is in.
+func (k *call) storeURL(url string) (string, error) {
+	if url != "" {
+		return k.absoluteURL(url)
+	}
+	p, err := k.find()
+	if err != nil {
+		return "", err
+	}
+	return p.URL, nil
 }
