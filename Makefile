@@ -32,9 +32,11 @@ build: ## build bin/tarn (as root, installs the compilers it lacks)
 	@integration/setup/setup.sh compiler
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tarn ./cmd/tarn
 
-install: build ## put tarn on the PATH (PREFIX=/usr/local as root, else ~/.local)
+install: build ## put tarn on the PATH, and its manual page beside it (PREFIX=/usr/local as root, else ~/.local)
 	install -d '$(DESTDIR)$(PREFIX)/bin'
 	install -m 755 bin/tarn '$(DESTDIR)$(PREFIX)/bin/tarn'
+	install -d '$(DESTDIR)$(PREFIX)/share/man/man1'
+	bin/tarn man > '$(DESTDIR)$(PREFIX)/share/man/man1/tarn.1'
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo 'put it on the PATH: export PATH="$(PREFIX)/bin:$$PATH"' ;; esac
 
 setup: ## install what tests need: Debian packages (as root), Python clients, object stores

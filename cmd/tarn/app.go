@@ -58,7 +58,7 @@ func newApp(h *host) *cli.App {
 			doctorCommand(h), checkoutCommand(h), statusCommand(h), diffCommand(h), addCommand(h), commitCommand(h), pushCommand(h), pullCommand(h), resetCommand(h),
 			restoreCommand(h), revertCommand(h), mergeCommand(h),
 			logCommand(h), showCommand(h), branchCommand(h), tagCommand(h), attachCommand(h), sqlCommand(h), exportCommand(h), gcCommand(h), verifyCommand(h), inspectCommand(h), repairCommand(h),
-			cacheCommand(h), benchCommand(h), configCommand(h), completionCommand(h), versionCommand(h), workerCommand(h),
+			cacheCommand(h), benchCommand(h), configCommand(h), completionCommand(h), versionCommand(h), manCommand(h), workerCommand(h),
 		},
 		Writer:                    h.Stdout,
 		ErrWriter:                 h.Stderr,

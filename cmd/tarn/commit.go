@@ -17,7 +17,7 @@ func commitCommand(h *host) *cli.Command {
 		Category:  catWork,
 		Description: manual("Does what touching .commit does: takes the files dropped into tables/ and what SQL changed,\nand makes one version of it on this machine. Nothing to commit is no error. PATH is the working\nfolder, or a folder in it; without a mount there the command fails.",
 			"tarn commit -m 'add the towns of 2026' /mnt/towns/work/main",
-			outcome.NotFound, outcome.Busy, outcome.Refused, outcome.Full, outcome.Fenced, outcome.Damaged, outcome.Interrupted),
+			outcome.NotFound, outcome.Busy, outcome.Refused, outcome.Permission, outcome.Unreachable, outcome.Full, outcome.Fenced, outcome.Damaged, outcome.Interrupted),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "the version's `TEXT` (default: what changed)"},
 			&cli.StringFlag{Name: "author", Usage: "the version's author: `NAME` <mail> [$TARN_AUTHOR]"},

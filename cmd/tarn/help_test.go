@@ -77,3 +77,31 @@ func TestHelpOfEachCommand(t *testing.T) {
 		})
 	}
 }
+
+// TestManPage: the page holds every command with its options, every exit code
+// and every variable; nothing in it is taken for a request of troff by mistake.
+func TestManPage(t *testing.T) {
+	h := newTestHost(t)
+	page, _ := h.run(t, outcome.Done, "man")
+	for _, c := range newApp(h.host).Commands {
+		if got := strings.Contains(page, "\n.SS "+c.Name+"\n"); got == c.Hidden {
+			t.Errorf("%s: in the page %v, hidden %v", c.Name, got, c.Hidden)
+		}
+	}
+	for o, row := range outcome.Table {
+		if !strings.Contains(page, "\n\\fB"+strconv.Itoa(row.Exit)+"\\fR\n") {
+			t.Errorf("exit code of %s is missing", o)
+		}
+	}
+	for _, s := range append(settings, setting{Env: "TARN_REPO"}, setting{Env: "TARN_TOKEN"}) {
+		if !strings.Contains(page, "\\fB"+s.Env+"\\fR") {
+			t.Errorf("%s is missing", s.Env)
+		}
+	}
+	request := regexp.MustCompile(`(?m)^[.'](.*)$`)
+	for _, m := range request.FindAllStringSubmatch(page, -1) {
+		if word, _, _ := strings.Cut(m[1], " "); !strings.Contains(" TH SH SS PP TP nf fi ", " "+word+" ") {
+			t.Errorf("unknown request: %s", m[0])
+		}
+	}
+}
