@@ -231,6 +231,12 @@ func (d *daemon) announce(ctx context.Context, r *ready) error {
 			doc.Notes = append(doc.Notes, "work/"+b+": another host had gone on; what was not committed here is in "+w.Aside())
 		}
 	}
+	if !d.o.ReadOnly {
+		for _, l := range d.engine.LeftByOthers() {
+			doc.Notes = append(doc.Notes, fmt.Sprintf("user %s has committed and not pushed: work/%s, %s, in %s; to publish: mount as %s, then touch .push",
+				l.User, l.Branch, count(l.Versions, "version"), l.Dir, l.User))
+		}
+	}
 	if r.f != nil {
 		r.say(readyMessage{Mount: &doc})
 		return nil
