@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -108,12 +109,17 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 	if w.catalogHeld() {
 		return nil, outcome.New(outcome.Busy, "catalog/lake.sqlite is open in another program", "detach or close it there")
 	}
-	own, err := w.HoldsWork(ctx)
+	displaces := outcome.New(outcome.Busy, "the working folder holds new work, which undo would displace", "commit and push it, or drop it")
+	changed, err := w.uncommitted(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if own {
-		return nil, outcome.New(outcome.Busy, "the working folder holds new work, which undo would displace", "commit and push it, or drop it")
+	if changed {
+		return nil, displaces
+	}
+	unpushed, err := w.ledger.Unpushed(ctx)
+	if err != nil {
+		return nil, err
 	}
 	base := w.baseTree().ID()
 	displaced := w.newestOnDesk(ctx)
@@ -126,10 +132,16 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 		if generation && w.shared != nil {
 			return outcome.New(outcome.Refused, "what SQL had changed cannot be brought back while the ledger lies elsewhere", "it is kept in "+filepath.Join(w.folder.Dir(), "trash", e.Name)+": copy from there")
 		}
-		if generation {
-			return w.closeLedger()
+		if !generation {
+			return nil // files are staged again on what is committed
 		}
-		return nil
+		for _, v := range unpushed { // made before the reset, it comes back with the rest
+			if _, err := os.Stat(filepath.Join(w.folder.Dir(), "trash", e.Name, "outbox", v.ID)); err != nil {
+				generation = false // nothing was touched
+				return displaces
+			}
+		}
+		return w.closeLedger()
 	})
 	if err != nil {
 		if generation {

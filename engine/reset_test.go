@@ -80,6 +80,32 @@ func TestResetLastAndUndo(t *testing.T) {
 
 // TestMovedOn: two working folders on one branch; one wins, the other gets
 // ESTALE and loses nothing.
+// TestUndoBesideCommits: what was committed before a reset stays through its
+// undo; what was committed since is never displaced.
+func TestUndoBesideCommits(t *testing.T) {
+	b := newBench(t)
+	e, w := b.open()
+	defer e.Close()
+	drop(t, w, "main/t/a.csv", "x\n1\n")
+	first := commit(t, w).ID
+	drop(t, w, "main/t/b.csv", "x\n2\n")
+	reset(t, w, engine.ResetOptions{})
+	if r := reset(t, w, engine.ResetOptions{Undo: true}); r.Base != first {
+		t.Errorf("undo: %+v", r)
+	}
+	contains(t, status(t, w), "1 row from b.csv")
+	commit(t, w)
+	reset(t, w, engine.ResetOptions{Last: true})
+	drop(t, w, "main/u/c.csv", "x\n3\n")
+	third := commit(t, w).ID
+	if _, err := w.Reset(t.Context(), engine.ResetOptions{Undo: true}); outcome.Of(err) != outcome.Busy {
+		t.Errorf("undo over a version that was made since: %v", err)
+	}
+	if p := push(t, w); p.Tip != third {
+		t.Errorf("push after the refusal: %+v", p)
+	}
+}
+
 func TestMovedOn(t *testing.T) {
 	b := newBench(t)
 	e1, w1 := b.open()

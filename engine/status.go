@@ -127,7 +127,9 @@ func (w *Work) statusChanges(ctx context.Context, s *Status) error {
 	sql, err := w.deskLines(ctx)
 	s.Changes = append(s.Changes, sql...)
 	if err != nil {
-		return err
+		if err := problem(s, err); err != nil {
+			return err
+		}
 	}
 	return w.datasetLine(ctx, s)
 }
@@ -140,13 +142,17 @@ func (w *Work) staged() ([]work.Change, error) {
 	return w.Tables().Staged()
 }
 
-// problem notes what would refuse a commit; other errors are the caller's.
+// problem notes what would keep a commit from being made, once; faults of
+// ours are the caller's.
 func problem(s *Status, err error) error {
-	var e *outcome.Error
-	if !errors.As(err, &e) || (e.Outcome != outcome.Refused && e.Outcome != outcome.Busy) {
+	switch outcome.Of(err) {
+	case outcome.Refused, outcome.Busy, outcome.Permission, outcome.Full:
+	default:
 		return err
 	}
-	s.Problems = append(s.Problems, oneLine(e.Error())+": "+outcome.Next(err))
+	if p := oneLine(outcome.Message(err)) + ": " + outcome.Next(err); !slices.Contains(s.Problems, p) {
+		s.Problems = append(s.Problems, p)
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/tarnfs/tarn/engine/catalog"
@@ -375,6 +376,9 @@ func (w *Work) begin(ctx context.Context, mode lake.TxMode) (lake.Tx, error) {
 	switch {
 	case errors.Is(err, lake.ErrBusy):
 		return nil, outcome.Wrap(outcome.Busy, "catalog/lake.sqlite is held by another writer", err, "let its transaction end")
+	case errors.Is(err, syscall.EROFS):
+		dir := w.generation().CatalogDir()
+		return nil, outcome.Wrap(outcome.Permission, "the disk of "+dir, syscall.EROFS, "make it writable again; what was committed is there")
 	case err != nil:
 		return nil, deskError(err)
 	}

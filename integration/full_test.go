@@ -115,3 +115,47 @@ print(pl.read_parquet(sys.argv[1] + "/*.parquet").height)`, sb.mnt+"/branches/ma
 		})
 	}
 }
+
+// TestReadOnlyState: the disk of the state folder has become read-only, as a
+// kernel makes it after an error. Verbs are refused with its name, status goes
+// on telling, reading goes on, and nothing is lost.
+func TestReadOnlyState(t *testing.T) {
+	if unix.Geteuid() != 0 {
+		missing(t, "root, to make a disk read-only")
+	}
+	sb := newSandbox(t)
+	sb.initAndMount()
+	w := sb.work()
+	sb.write(w+"/tables/main/t/a.csv", "x\n1\n")
+	sb.must(w, "touch .commit")
+	state := filepath.Join(sb.home, "state")
+	sb.must("/", "mount --bind "+state+" "+state+" && mount -o remount,bind,ro "+state)
+	readOnly := true
+	defer func() {
+		if readOnly {
+			sb.must("/", "umount -l "+state)
+		}
+	}()
+	if out := sb.fails(w, "cp tables/main/t/a.parquet tables/main/t/b.parquet"); !strings.Contains(out, "Read-only file system") {
+		t.Errorf("a dropped file: %s", out)
+	}
+	sb.fails(w, "touch .commit")
+	for _, where := range []string{"cat FAILED.txt", "cat status"} {
+		if out := sb.must(w, where); !strings.Contains(out, "the disk of "+state) || !strings.Contains(out, "read-only file system") {
+			t.Errorf("%s names no disk: %s", where, out)
+		}
+	}
+	if r := sb.sh(w, "tarn commit"); r.code != 15 || !strings.Contains(r.out, "make it writable again") {
+		t.Errorf("tarn commit: exit code %d: %s", r.code, r.out)
+	}
+	sb.must(w, "cat tables/main/t/a.parquet > /dev/null")
+	sb.umount()
+	if r := sb.sh(sb.dir, "tarn mount "+sb.repo+" "+sb.mnt); r.code != 15 || !strings.Contains(r.out, "read-only file system") {
+		t.Errorf("tarn mount: exit code %d: %s", r.code, r.out)
+	}
+	sb.must("/", "umount "+state)
+	readOnly = false
+	sb.mount()
+	sb.must(w, "touch .push")
+	sb.wantClean(w)
+}

@@ -334,3 +334,24 @@ func TestAdd(t *testing.T) {
 		t.Errorf("after refusals:\n%s\nwant\n%s", got, before)
 	}
 }
+
+// TestUndoOfSQLBesideACommit: a commit that is not pushed does not keep what
+// SQL had changed, and a reset dropped, from coming back.
+func TestUndoOfSQLBesideACommit(t *testing.T) {
+	venv(t)
+	sb := newSandbox(t)
+	sb.initAndMount()
+	w := sb.work()
+	sb.write(w+"/tables/main/t/a.csv", "id,name\n1,one\n2,two\n")
+	sb.must(w, "touch .commit")
+	sb.sqlClient("UPDATE t SET name = 'TWO' WHERE id = 2")
+	sb.must(w, "tarn reset")
+	if out := sb.must(w, "cat status"); !strings.Contains(out, "Nothing to commit") {
+		t.Errorf("after the reset: %s", out)
+	}
+	sb.must(w, "tarn reset --undo && touch .commit .push")
+	if got := sb.csvOf("main", "FROM t ORDER BY id"); got != "1,one\n2,TWO\n" {
+		t.Errorf("rows after undo, commit and push: %q", got)
+	}
+	sb.wantClean(w)
+}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -50,14 +51,37 @@ func openDesk(ctx context.Context, path string, mode lake.TxMode) (*desk, error)
 	}
 	db, conn, err := openSQLite(ctx, path, "rw")
 	if err != nil {
-		return nil, fmt.Errorf("open working catalog: %w", err)
+		return nil, fmt.Errorf("open working catalog: %w", cannotOpen(path, err))
 	}
 	d := &desk{db: db, conn: conn, mode: mode, inserts: map[string]*sql.Stmt{}, checked: map[string]bool{}}
 	if err := d.begin(ctx); err != nil {
 		d.close()
-		return nil, fmt.Errorf("open working catalog: %w", err)
+		return nil, fmt.Errorf("open working catalog: %w", cannotOpen(path, err))
 	}
 	return d, nil
+}
+
+// cannotOpen finds the cause where SQLite only says that it could not open the
+// file or one beside it: a read-only disk, most often.
+func cannotOpen(path string, err error) error {
+	var e *sqlite.Error
+	if !errors.As(err, &e) || e.Code()&0xff != sqlite3.SQLITE_CANTOPEN {
+		return err
+	}
+	f, cause := os.OpenFile(path, os.O_RDWR, 0)
+	if cause != nil {
+		var errno syscall.Errno
+		if errors.As(cause, &errno) {
+			return errno // its path may be one that the client never sees
+		}
+		return cause
+	}
+	f.Close()
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) == nil && st.Flags&unix.ST_RDONLY != 0 {
+		return syscall.EROFS
+	}
+	return err
 }
 
 // openSQLite opens one connection. mode is SQLite's: rw never makes a file, rwc does.
