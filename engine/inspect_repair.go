@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/kv"
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // RepairReport is what repair did, or would do. Its JSON form is part of the
@@ -73,7 +74,7 @@ func (s CatalogStore) Repair(ctx context.Context, o RepairOptions) (*RepairRepor
 		return r, plan, err
 	}
 	r, plan, err := look()
-	if err != nil || !o.Apply || len(plan) == 0 {
+	if err != nil || !o.Apply && !mutant.Is(mutant.RepairUnasked) || len(plan) == 0 {
 		return r, err
 	}
 	if s.folder != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarnfs/tarn/engine/keys"
 	"github.com/tarnfs/tarn/engine/kv"
+	"github.com/tarnfs/tarn/engine/mutant"
 )
 
 // Codes of findings. E: the store is wrong; W: nothing is lost by it, and a
@@ -107,6 +108,9 @@ func Examine(ctx context.Context, view kv.View, now time.Time) *Examination {
 			c.rockLakePair(p)
 		} else {
 			c.pair(p)
+		}
+		if len(c.Findings) > 0 && mutant.Is(mutant.VerifyStops) {
+			break
 		}
 	}
 	c.endObject()

@@ -49,6 +49,13 @@ const (
 	ReaderWrites      // opening for reading writes
 	FenceLast         // a fenced ledger is told that its working catalog is behind
 	RepairHalf        // repair plans from what it could read
+	RepairSplit       // repair sets each counter in a commit of its own
+	RepairLowers      // repair sets a counter that is far ahead back
+	RepairUnasked     // repair sets what it was only asked to show
+	RepairUnexpected  // repair overwrites a commit that came after its plan
+	VerifyDomain      // verify does not compare the file counter with the rows
+	VerifyStops       // verify ends at the first fault it finds
+	DeletesUncounted  // the ids of delete files are not among those in use
 	EndInclusive      // a row is seen at the snapshot that ends it
 	FutureAnswered    // a snapshot that is not there yet is answered
 	ValueTagUnread    // a value under a foreign key is taken

@@ -1,0 +1,6 @@
+//go:build mutant_repair_split
+
+package mutant
+
+// killed by: ./engine/catalog TestRepairIsOneFencedCommit
+const active = RepairSplit
