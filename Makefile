@@ -67,7 +67,7 @@ lint: ## gofmt, go vet (each build tag too), staticcheck
 	@if $(GO) tool -n staticcheck >/dev/null 2>&1; then echo "$(GO) tool staticcheck ./..."; $(GO) tool staticcheck ./...; else echo "staticcheck is no tool of go.mod: not run"; fi
 
 faults: ## kill the process at each of its named steps
-	$(GO) test -tags faults $(TESTFLAGS) -timeout 20m -run 'TestDeathAtEachStep|TestHostDies|TestCounter|TestPointKills|TestRecord' ./engine ./engine/fault
+	$(GO) test -tags faults $(TESTFLAGS) -timeout 30m -run 'TestDeathAtEachStep|TestHostDies|TestCounter|TestPointKills|TestRecord' ./engine ./engine/fault
 
 fuzz: ## each fuzz test for FUZZTIME (20s)
 	@found=; \
@@ -118,12 +118,12 @@ soak: ## a mount under load for hours
 SLATE_LDFLAGS = $(LDFLAGS) -X github.com/tarnfs/tarn/engine/kv/slatekv.library=$$hash -extldflags=-Wl,--gc-sections
 SLATE_TESTS   = ./engine/kv/...
 # The parts above the store that are another thing with it.
-SLATE_ABOVE   = -run "^(TestTakeOver|TestGivenUp|TestStoreGenerations|TestStoreChosen|TestStoreCheckout|TestFollow)" ./engine ./integration
+SLATE_ABOVE   = -run "^(TestSlate|TestRockLakeCatalogOnSlate|TestTakeOver|TestGivenUp|TestStoreGenerations|TestStoreChosen|TestStoreCheckout|TestStoreUndo|TestFollow)" ./engine/catalog/catalogtest ./engine ./integration
 
 slatedb: setup ## build bin/tarn-slatedb, tarn with the SlateDB catalog store, and test it (needs Rust)
 	hash=$$(engine/kv/slatekv/build.sh) && \
 	$(GO) build -trimpath -tags slatedb -ldflags "$(SLATE_LDFLAGS)" -o bin/tarn-slatedb ./cmd/tarn && \
-	$(GO) vet -tags slatedb $(SLATE_TESTS) ./engine ./integration && \
+	$(GO) vet -tags slatedb $(SLATE_TESTS) ./engine/catalog/catalogtest ./engine ./integration && \
 	$(VENV) $(GO) test $(TESTFLAGS) -tags slatedb -ldflags "$(SLATE_LDFLAGS)" -timeout 20m $(SLATE_TESTS) && \
 	$(VENV) TARN_TEST_SLATE='$(CURDIR)/bin/tarn-slatedb' $(GO) test $(TESTFLAGS) -tags slatedb -ldflags "$(SLATE_LDFLAGS)" -timeout 20m $(SLATE_ABOVE) && \
 	$(GO) test -tags slatedb -ldflags "$(SLATE_LDFLAGS)" -run '^$$' -bench DurableCommit -benchtime 1s -timeout 10m $(SLATE_TESTS)

@@ -14,16 +14,21 @@ import (
 	"github.com/tarnfs/tarn/blobstore/blobtest/servers"
 )
 
-// slateHost is a host with a tarn that has SlateDB. TARN_TEST_SLATE names one
-// that is built.
+// slateBinary is a tarn that has SlateDB. TARN_TEST_SLATE names one that is
+// built.
+func slateBinary(t testing.TB) string {
+	t.Helper()
+	if bin := os.Getenv("TARN_TEST_SLATE"); bin != "" {
+		return bin
+	}
+	return binary(t, "slatedb")
+}
+
+// slateHost is a host with such a tarn, which has the keys of a server.
 func slateHost(t testing.TB, s *servers.Server) *sandbox {
 	t.Helper()
 	sb := newSandbox(t)
-	bin := os.Getenv("TARN_TEST_SLATE")
-	if bin == "" {
-		bin = binary(t, "slatedb")
-	}
-	sb.useBinary(bin)
+	sb.useBinary(slateBinary(t))
 	sb.env = append(sb.env, s.Env()...)
 	sb.repo = s.URL("towns.lake")
 	return sb

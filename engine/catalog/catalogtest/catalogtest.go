@@ -23,10 +23,20 @@ type Driver struct {
 // Run runs the whole suite on a driver. The test binary's TestMain must call
 // Play first: the suite starts it again as its other processes.
 func Run(t *testing.T, d Driver) {
-	t.Run("random work", func(t *testing.T) { Random(t, d) })
-	t.Run("each operation fails", func(t *testing.T) { EachOperation(t, d) })
-	t.Run("the process dies at each write", func(t *testing.T) { EachDeath(t, d) })
-	t.Run("two processes", func(t *testing.T) { TwoProcesses(t, d) })
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, Driver)
+	}{
+		{"random work", Random},
+		{"each operation fails", EachOperation},
+		{"the process dies at each write", EachDeath},
+		{"two processes", TwoProcesses},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			t.Parallel() // they wait for the disk
+			part.run(t, d)
+		})
+	}
 }
 
 // seeds are those of this run: the one that TARN_TEST_SEED says, to see a
