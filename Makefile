@@ -118,7 +118,7 @@ soak: ## a mount under load for hours
 SLATE_LDFLAGS = $(LDFLAGS) -X github.com/tarnfs/tarn/engine/kv/slatekv.library=$$hash -extldflags=-Wl,--gc-sections
 SLATE_TESTS   = ./engine/kv/...
 # The parts above the store that are another thing with it.
-SLATE_ABOVE   = -run "^(TestSlate|TestRockLakeCatalogOnSlate|TestTakeOver|TestGivenUp|TestStoreGenerations|TestStoreChosen|TestStoreCheckout|TestStoreUndo|TestFollow)" ./engine/catalog/catalogtest ./engine ./integration
+SLATE_ABOVE   = -run "^(TestSlate|TestRockLakeCatalogOnSlate|TestTakeOver|TestGivenUp|TestStoreGenerations|TestStoreChosen|TestStoreCheckout|TestStoreUndo|TestStoreRepair|TestStoreHeldBefore|TestFollow)" ./engine/catalog/catalogtest ./engine ./integration
 
 slatedb: setup ## build bin/tarn-slatedb, tarn with the SlateDB catalog store, and test it (needs Rust)
 	hash=$$(engine/kv/slatekv/build.sh) && \

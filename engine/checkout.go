@@ -348,6 +348,9 @@ func (w *Work) switchTo(ctx context.Context, tree *versionTree, unpushed []catal
 	if err == nil {
 		err = w.raise(ctx, b.Layout, before)
 	}
+	if err == nil && why == whyReset {
+		err = w.keepLedger(ctx, w.gen.Dir())
+	}
 	if err == nil {
 		err = w.closeLedger()
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -31,14 +30,17 @@ func holderHere(folder, id string, now time.Time) holder {
 	return holder{Host: host, Folder: folder, Since: now.UTC().Truncate(time.Second), ID: id}
 }
 
-const holderMark = " holder="
+const (
+	holderMark  = " holder="
+	holderSince = ", since "
+)
 
 // record is what the store keeps.
 func (h holder) record() string { return h.String() + holderMark + h.ID }
 
 // String is the holder for people.
 func (h holder) String() string {
-	return fmt.Sprintf("%s:%s, since %s", h.Host, h.Folder, h.Since.Format(time.RFC3339))
+	return h.Host + ":" + h.Folder + holderSince + h.Since.Format(time.RFC3339)
 }
 
 // recordedHolder is the identity and the text of a recorded holder.
@@ -49,13 +51,24 @@ func recordedHolder(record string) (id, text string) {
 	return "", oneLine(record)
 }
 
+// heldSince is since when a recorded holder holds the store. One that does not
+// say holds it since a time that is after all others.
+func heldSince(text string) time.Time {
+	if i := strings.LastIndex(text, holderSince); i >= 0 {
+		if t, err := time.Parse(time.RFC3339, text[i+len(holderSince):]); err == nil {
+			return t
+		}
+	}
+	return time.Unix(1<<40, 0)
+}
+
 // admit decides whether this folder may take the store from who holds it.
 // before: this folder has worked with the store already.
 func (s *shared) admit(before bool) func(string) error {
 	return func(record string) error {
 		id, text := recordedHolder(record)
 		switch {
-		case record == "", id == s.self.ID, s.took:
+		case record == "", id == s.self.ID, s.took && (s.heldBefore.IsZero() || heldSince(text).Before(s.heldBefore)):
 			return nil
 		case before:
 			return s.takenBy(text)

@@ -84,14 +84,18 @@ func (s CatalogStore) Repair(ctx context.Context, o RepairOptions) (*RepairRepor
 		}
 		defer hold.Close()
 	}
-	w, err := s.openWriter(ctx, o.By)
+	w, stays, err := s.openWriter(ctx, o.By)
 	if err != nil {
 		return nil, err
 	}
 	_, err = catalog.RepairWith(ctx, w, &catalog.RepairOptions{Plan: plan, By: o.By})
-	// Nobody holds it any more, whatever became of the repair; a fenced handle has no record to clear.
-	if released := w.Release(context.WithoutCancel(ctx)); err == nil {
-		err = released
+	// A folder that held it before may have uncommitted work, and stays the
+	// holder. Else nobody holds it any more, whatever became of the repair; a
+	// fenced handle has no record to clear.
+	if !stays {
+		if released := w.Release(context.WithoutCancel(ctx)); err == nil {
+			err = released
+		}
 	}
 	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, err

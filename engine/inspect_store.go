@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/tarnfs/tarn/engine/kv"
 	"github.com/tarnfs/tarn/engine/kv/kvopen"
@@ -20,6 +21,8 @@ import (
 type CatalogStore struct {
 	place  kvopen.Place
 	folder string // the working folder whose ledger it is; "": of none
+	// self is the folder's identity among the holders, for a store elsewhere.
+	self string
 }
 
 // StoreAt is the store that a URL names: a path, sqlite:PATH or slatedb:URL.
@@ -74,7 +77,9 @@ func folderStore(folder string) (CatalogStore, error) {
 		return CatalogStore{}, err
 	}
 	if elsewhere != nil {
-		return StoreAt(elsewhere.Place)
+		s, err := StoreAt(elsewhere.Place)
+		s.folder, s.self = folder, elsewhere.ID
+		return s, err
 	}
 	s, err := StoreAt("sqlite:" + filepath.Join(gen, ledgerName)) // the path may hold a colon
 	s.folder = folder
@@ -89,6 +94,9 @@ func (s CatalogStore) URL() string {
 	return s.place.String()
 }
 
+// Place names the store so that it can be opened: with what follows the "?".
+func (s CatalogStore) Place() string { return s.place.URL }
+
 // openReader opens the store for reading. It writes nothing.
 func (s CatalogStore) openReader(ctx context.Context) (kv.Store, error) {
 	if err := s.isThere(); err != nil {
@@ -102,24 +110,29 @@ func (s CatalogStore) openReader(ctx context.Context) (kv.Store, error) {
 }
 
 // openWriter opens the store for writing, which fences whoever has it open. A
-// store that more than one machine reaches must have no recorded holder: who
-// holds a file is told by the lock of its working folder.
-func (s CatalogStore) openWriter(ctx context.Context, owner string) (kvopen.Writer, error) {
+// store that more than one machine reaches must have no recorded holder, or
+// this folder, which stays it: who holds a file is told by the lock of its
+// working folder. stays says that this folder held it before.
+func (s CatalogStore) openWriter(ctx context.Context, owner string) (w kvopen.Writer, stays bool, err error) {
 	if err := s.isThere(); err != nil { // OpenWriter would make one
-		return nil, err
+		return nil, false, err
+	}
+	if s.self != "" {
+		owner = holderHere(s.folder, s.self, time.Now()).record()
 	}
 	o := &kvopen.Options{Owner: owner, Admit: func(record string) error {
 		id, text := recordedHolder(record)
-		if record == "" || id == "" && !s.place.Shared() {
+		stays = id != "" && id == s.self
+		if record == "" || id == "" && !s.place.Shared() || stays {
 			return nil
 		}
-		return outcome.New(outcome.Busy, "the catalog store is in use: held by "+text, "run the command on its mount, or end it there")
+		return outcome.New(outcome.Busy, "the catalog store is in use: held by "+text, "run the command in that working folder; if its host is gone for good, take the branch over there first: tarn mount --take-over")
 	}}
-	w, err := kvopen.OpenWriter(ctx, s.place.URL, o)
+	w, err = kvopen.OpenWriter(ctx, s.place.URL, o)
 	if err != nil {
-		return nil, s.fault(err)
+		return nil, false, s.fault(err)
 	}
-	return w, nil
+	return w, stays, nil
 }
 
 // isThere says in words why a file is no store that could be opened.

@@ -130,7 +130,7 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 		}
 		generation = e.Kind == work.KindGeneration
 		if generation && w.shared != nil {
-			return outcome.New(outcome.Refused, "what SQL had changed cannot be brought back while the ledger lies elsewhere", "it is kept in "+filepath.Join(w.folder.Dir(), "trash", e.Name)+": copy from there")
+			return w.handBack(ctx, filepath.Join(w.folder.Dir(), "trash", e.Name))
 		}
 		if !generation {
 			return nil // files are staged again on what is committed
@@ -152,6 +152,11 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 	if generation {
 		if err := w.reopen(ctx); err != nil {
 			return nil, err
+		}
+		if w.shared != nil { // its ledger is in the store again
+			if err := removeLedger(w.generation().Dir()); err != nil {
+				return nil, err
+			}
 		}
 		if err := w.raiseDesk(ctx, displaced); err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -54,6 +55,8 @@ type shared struct {
 	place string // of this branch
 	self  holder
 	took  bool // the caller may take it from another holder
+
+	heldBefore time.Time // that has held it since before then; zero: any
 
 	kv   kvopen.Writer
 	lost atomic.Pointer[outcome.Error] // why it is another's now

@@ -30,7 +30,7 @@ func (e *Engine) ReadLedger(ctx context.Context, store, branch string) (*LedgerR
 	}
 	none := func(err error) error {
 		if !errors.Is(err, kv.ErrNotExist) && !errors.Is(err, catalog.ErrNotInitialized) && !errors.Is(err, fs.ErrNotExist) {
-			return storeDamaged(at, err)
+			return storeDamaged(storeText(at), err)
 		}
 		return outcome.New(outcome.NotFound, "there is no ledger of branch "+branch+" in "+storeText(store), "name the store that the branch is mounted with: tarn mount --store")
 	}

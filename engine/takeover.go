@@ -69,19 +69,31 @@ func (w *Work) openStore(ctx context.Context) error {
 	})
 	if err != nil {
 		w.shared.kv = nil
-		return storeDamaged(w.shared.place, err)
+		return w.storeDamaged(err)
 	}
 	w.shared.took = false // once: what is taken from us later stays so
 	fault.Point("store.opened")
 	return nil
 }
 
-// storeDamaged says how to go on with a ledger elsewhere that cannot be opened.
+// storeDamaged says how to go on with the ledger elsewhere that cannot be opened.
+func (w *Work) storeDamaged(err error) error {
+	if !errors.Is(err, catalog.ErrDesync) || outcome.Of(err) != outcome.Damaged {
+		return storeDamaged(storeText(w.shared.place), err)
+	}
+	// By the folder, not by the store's URL: the folder is the holder by now.
+	where := "--repo " + w.e.URL() + " --branch " + w.branch
+	if w.plain != nil {
+		where = "-C " + w.plain.dir
+	}
+	return outcome.Wrap(outcome.Damaged, storeText(w.shared.place), err, "run: tarn repair --dry-run "+where)
+}
+
 func storeDamaged(place string, err error) error {
 	if outcome.Of(err) != outcome.Damaged {
 		return err
 	}
-	return outcome.Wrap(outcome.Damaged, storeText(place), err, "run: tarn inspect "+storeText(place)+"; every committed version is in the repository")
+	return outcome.Wrap(outcome.Damaged, place, err, "run: tarn verify catalog --catalog "+place+"; every committed version is in the repository")
 }
 
 // takeLedger reads the ledger anew and makes the folder's generation the one
@@ -99,7 +111,7 @@ func (w *Work) takeLedger(ctx context.Context) error {
 		return w.firstShared(ctx)
 	}
 	if err != nil {
-		return w.fenced(ctx, storeDamaged(w.shared.place, err))
+		return w.fenced(ctx, w.storeDamaged(err))
 	}
 	want, err := ledger.GetNote(ctx, noteDesk)
 	if err != nil {
@@ -200,12 +212,25 @@ func (w *Work) handOver(ctx context.Context, l work.Layout) error {
 	if w.shared == nil {
 		return nil
 	}
-	at := filepath.Join(l.Dir(), ledgerName)
-	from, err := kvopen.OpenReader(ctx, at, nil)
+	desk := uuid.NewString()
+	fault.Point("store.handover")
+	if err := w.putLedger(ctx, l.Dir(), desk); err != nil {
+		return err
+	}
+	fault.Point("store.handed")
+	if err := writeDesk(l.Dir(), desk); err != nil {
+		return err
+	}
+	return removeLedger(l.Dir())
+}
+
+// putLedger puts the ledger in dir into the store, in place of the one that is
+// there, as that of a desk.
+func (w *Work) putLedger(ctx context.Context, dir, desk string) error {
+	from, err := kvopen.OpenReader(ctx, "sqlite:"+filepath.Join(dir, ledgerName), nil)
 	if err != nil {
 		return err
 	}
-	desk := uuid.NewString()
 	var b kv.Batch
 	err = errors.Join(
 		eachPair(ctx, w.shared.kv, func(p kv.KV) { b.Delete(p.Key) }),
@@ -215,20 +240,20 @@ func (w *Work) handOver(ctx context.Context, l work.Layout) error {
 		return err
 	}
 	b.Put(noteKey(noteDesk), keys.Seal(nil, keys.TagSystem, []byte(desk)))
-	fault.Point("store.handover")
 	if err := w.shared.kv.Commit(ctx, &b); err != nil {
 		return fmt.Errorf("put the ledger into the catalog store: %w", w.fenced(ctx, err))
 	}
-	fault.Point("store.handed")
-	if err := writeDesk(l.Dir(), desk); err != nil {
-		return err
-	}
+	return nil
+}
+
+// removeLedger removes the ledger that a generation has in its own folder.
+func removeLedger(dir string) error {
 	for _, suffix := range []string{"-wal", "-shm", ""} {
-		if err := ignoreNotExist(os.Remove(at + suffix)); err != nil {
+		if err := ignoreNotExist(os.Remove(filepath.Join(dir, ledgerName+suffix))); err != nil {
 			return err
 		}
 	}
-	return work.SyncDir(l.Dir())
+	return work.SyncDir(dir)
 }
 
 // eachPair calls f with each pair that is the ledger's, not the driver's own.

@@ -82,6 +82,9 @@ type LedgerOptions struct {
 	Store string
 	// TakeOver takes the store from the host that holds it, which is shut out.
 	TakeOver bool
+	// HeldBefore, when not zero, limits TakeOver to who has held the store since
+	// before then, by that host's clock.
+	HeldBefore time.Time
 }
 
 // OpenWorkIn is OpenWork with the ledger elsewhere. While another host holds
@@ -145,7 +148,7 @@ func (w *Work) start(ctx context.Context, o LedgerOptions) error {
 		return err
 	}
 	if s != nil {
-		s.took = o.TakeOver
+		s.took, s.heldBefore = o.TakeOver, o.HeldBefore
 		w.shared = s
 		return w.startShared(ctx, fresh)
 	}

@@ -23,7 +23,8 @@ type daemon struct {
 	k      *call
 	o      mountOptions
 	engine *engine.Engine
-	tree   *fs.Work // nil with --read-only
+	began  time.Time // who has taken a ledger since then is not shut out by --take-over
+	tree   *fs.Work  // nil with --read-only
 	pair   *mount.Pair
 	server *server
 	remove func() // the control socket's files
@@ -44,7 +45,7 @@ const verbLimit = 2 * time.Minute
 func runDaemon(ctx context.Context, k *call, o mountOptions) (err error) {
 	r := openReady(o.ReadyFD)
 	worker := k.newWorker()
-	d := &daemon{k: k, o: o, works: map[string]*engine.Work{}}
+	d := &daemon{k: k, o: o, began: time.Now(), works: map[string]*engine.Work{}}
 	defer func() {
 		if err != nil {
 			b := describeError(err)
@@ -183,11 +184,12 @@ func (d *daemon) openHead(ctx context.Context) error {
 }
 
 func (d *daemon) openWork(ctx context.Context, branch string) (engine.Workspace, error) {
-	return d.openWorkIn(ctx, branch, engine.LedgerOptions{Store: d.o.Store})
+	return d.openWorkIn(ctx, branch, engine.LedgerOptions{Store: d.o.Store, TakeOver: d.o.TakeOver, HeldBefore: d.began})
 }
 
-// openWorkIn opens a working folder. Only that of the start may be taken over:
-// whoever opens another one months later does not mean to shut anybody out.
+// openWorkIn opens a working folder. After the start only what was held before
+// it may be taken over: whoever opens another branch months later does not mean
+// to shut out somebody who has come since.
 func (d *daemon) openWorkIn(ctx context.Context, branch string, o engine.LedgerOptions) (engine.Workspace, error) {
 	w, err := d.engine.OpenWorkIn(ctx, branch, o)
 	if err != nil {
