@@ -54,7 +54,8 @@ func (r *InspectResult) Text() string {
 	line("Format version", kind)
 	line("Writer epoch", orWord(s.WriterEpoch, "none"))
 	if s.Writer != "" {
-		line("Writer", s.Writer)
+		_, who := recordedHolder(s.Writer)
+		line("Writer", who)
 	}
 	line("Latest snapshot ID", orWord(s.Latest, "none yet"))
 	if d := s.Described; d != nil {

@@ -46,6 +46,9 @@ func TestTakeOverOnS3(t *testing.T) {
 	one.mount("--store", store)
 	one.must(one.work(), "printf 'id,name\n0,Bern\n' > tables/main.csv; mkdir -p tables/main/towns; mv tables/main.csv tables/main/towns/f0.csv; touch .commit .push")
 
+	// Another branch is open there, too, and holds something.
+	one.must(one.work(), "tarn branch feature && mkdir ../feature && cd ../feature && printf 'id,name\n9,Zug\n' > tables/main/towns/z.csv && touch .commit && printf 'id,name\n8,Olten\n' > tables/main/towns/y.csv")
+
 	reading := "tarn log work:main --store '" + store + "' --repo '" + one.repo + "' -n 1"
 	wrote := time.Now()
 	one.must(one.work(), "printf 'id,name\n1,Basel\n' > tables/main/towns/f1.csv; touch .commit; echo 1 > "+one.dir+"/acked")
@@ -82,6 +85,10 @@ func TestTakeOverOnS3(t *testing.T) {
 		if !strings.Contains(have, "f"+n+".parquet") {
 			t.Errorf("commit %s was acknowledged and is gone:\n%s", n, have)
 		}
+	}
+	// The take-over stands for the other branch, as soon as it is opened.
+	if have := two.must(filepath.Join(two.mnt, "work"), "mkdir feature && ls feature/tables/main/towns"); !strings.Contains(have, "z.parquet") || strings.Contains(have, "y") {
+		t.Errorf("feature on the second host:\n%s", have)
 	}
 	two.must(two.work(), "printf 'id,name\n500,Essen\n' > tables/main/towns/g.csv; touch .commit .push")
 	if out := three.must(three.dir, reading); strings.Contains(out, "not pushed") {
