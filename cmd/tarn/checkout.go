@@ -18,7 +18,7 @@ func checkoutCommand(h *host) *cli.Command {
 		Description: manual("Makes DIR, a plain folder laid out like a mounted working folder. There the commands commit, push\nand reset do the work; touching .commit fails and says so.",
 			"tarn checkout main /tmp/towns --repo /data/towns.lake",
 			outcome.NotFound, outcome.Busy, outcome.Permission, outcome.Unreachable, outcome.Full, outcome.Fenced, outcome.Damaged, outcome.Interrupted),
-		Flags: []cli.Flag{storeFlag(), takeOverFlag()},
+		Flags: []cli.Flag{storeFlag(), takeOverFlag("the branch's ledger")},
 		Action: action(h, 2, 2, func(c *cli.Context, k *call) error {
 			store, err := k.absoluteStore(k.value("store"))
 			if err != nil {

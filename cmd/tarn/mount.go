@@ -45,7 +45,7 @@ func mountCommand(h *host) *cli.Command {
 			&cli.StringFlag{Name: "work", Usage: "mount the working folders on `DIR` instead of MOUNTPOINT/work"},
 			&cli.BoolFlag{Name: "read-only", Usage: "without working folders"},
 			storeFlag(),
-			takeOverFlag(),
+			takeOverFlag("the ledger of each branch that is opened"),
 			&cli.StringFlag{Name: "links", Value: "symlinks", Usage: "show branches and tags as `KIND`: symlinks, or folders for Samba, Docker and backup tools"},
 			&cli.BoolFlag{Name: "foreground", Aliases: []string{"f"}, Usage: "serve in this process; log on stderr"},
 			&cli.BoolFlag{Name: "allow-other", Usage: "let other users in"},

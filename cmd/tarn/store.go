@@ -14,8 +14,8 @@ func storeFlag() cli.Flag {
 	return &cli.StringFlag{Name: "store", Usage: "keep the ledger of new working folders in `STORE`: slatedb:s3://BUCKET/PREFIX, sqlite:DIR"}
 }
 
-func takeOverFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "take-over", Usage: "take the ledger of each branch that is opened from the host that holds it, which is shut out"}
+func takeOverFlag(ledger string) cli.Flag {
+	return &cli.BoolFlag{Name: "take-over", Usage: "take "+ledger+" from the host that holds it, which is shut out"}
 }
 
 // absoluteStore checks the name of a catalog store, and makes the folder of an
