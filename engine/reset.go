@@ -129,9 +129,6 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 			return outcome.New(outcome.NotFound, "there is no reset to undo", "tarn status shows what the folder holds")
 		}
 		generation = e.Kind == work.KindGeneration
-		if generation && w.shared != nil {
-			return w.handBack(ctx, filepath.Join(w.folder.Dir(), "trash", e.Name))
-		}
 		if !generation {
 			return nil // files are staged again on what is committed
 		}
@@ -140,6 +137,9 @@ func (w *Work) undo(ctx context.Context, r *ResetResult) (*ResetResult, error) {
 				generation = false // nothing was touched
 				return displaces
 			}
+		}
+		if w.shared != nil {
+			return w.handBack(ctx, filepath.Join(w.folder.Dir(), "trash", e.Name))
 		}
 		return w.closeLedger()
 	})
