@@ -1,7 +1,11 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,6 +17,7 @@ import (
 	"github.com/tarnfs/tarn/engine/enginetest"
 	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/repo"
+	"github.com/tarnfs/tarn/serve"
 )
 
 const week = 168 * time.Hour
@@ -21,10 +26,12 @@ const week = 168 * time.Hour
 type weeks struct {
 	*bench
 	aged *enginetest.Aged
-	off  atomic.Int64 // of the machine's clock
+	via  func() blobstore.Store // how pushes reach it
+	off  atomic.Int64           // of the machine's clock
 }
 
 func newWeeks(t testing.TB) *weeks {
+	t.Helper()
 	w := &weeks{bench: newBench(t)}
 	local, err := blobstore.OpenLocal(w.root())
 	if err != nil {
@@ -32,7 +39,8 @@ func newWeeks(t testing.TB) *weeks {
 	}
 	w.aged = enginetest.NewAged(local)
 	w.now = func() time.Time { return time.Now().Add(time.Duration(w.off.Load())) }
-	w.store = func() blobstore.Store { return w.aged }
+	w.via = func() blobstore.Store { return w.aged }
+	w.store = w.via
 	t.Cleanup(func() { // the last check of the bench is on the folder itself
 		w.store = nil
 		local.Close()
@@ -57,7 +65,7 @@ func (w *weeks) collect(s blobstore.Store) error {
 // stopPush commits and pushes, with the last swap of the ref never sent.
 func (w *weeks) stopPush(text string) repo.ID {
 	w.t.Helper()
-	faulty := blobstore.NewFaulty(w.aged)
+	faulty := blobstore.NewFaulty(w.via())
 	w.store = func() blobstore.Store { return faulty }
 	e, f := w.open()
 	drop(w.t, f, "main/t/a.csv", text)
@@ -67,7 +75,7 @@ func (w *weeks) stopPush(text string) repo.ID {
 		w.t.Fatalf("the push was not stopped: %v", err)
 	}
 	e.Close()
-	w.store = func() blobstore.Store { return w.aged }
+	w.store = w.via
 	return id
 }
 
@@ -94,7 +102,37 @@ func TestPushSleepsBesideGC(t *testing.T) {
 		t.Skip("takes seconds: make test runs it")
 	}
 	t.Parallel()
+	pushSleepsBesideGC(t, newWeeks(t))
+}
+
+// TestPushSleepsBesideGCOverHTTP: the same through tarn serve, while the
+// collection runs where the repository lies.
+func TestPushSleepsBesideGCOverHTTP(t *testing.T) {
 	w := newWeeks(t)
+	const token = "sleeper-0123456789abcdef"
+	tokens := filepath.Join(w.dir, "tokens")
+	if err := os.WriteFile(tokens, []byte("write sleeper "+token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := serve.New(t.Context(), w.aged, serve.Options{Tokens: tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s)
+	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
+	t.Setenv("TARN_TOKEN", token)
+	w.via = func() blobstore.Store {
+		store, err := blobstore.Open(context.Background(), h.URL, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		return store
+	}
+	w.store = w.via
+	pushSleepsBesideGC(t, w)
+}
+
+func pushSleepsBesideGC(t *testing.T, w *weeks) {
 	e, f := w.open()
 	drop(t, f, "main/t/a.csv", "x\n0\n")
 	commit(t, f)

@@ -31,6 +31,8 @@ const (
 	PublishedUnlinked  // a client may unlink a data file that a version names
 	GCAge              // garbage is collected however young it is
 	GCOrder            // garbage is deleted in the order in which it was written
+	GCUnheld           // a killed garbage collection leaves no version.json that it was deleting
+	RefUnlooked        // a ref stays on a version that was collected while it moved
 
 	// Of the ledger.
 

@@ -182,7 +182,7 @@ func (c *checker) list(ctx context.Context) error {
 		}
 		sizes[info.Key] = info.Size
 		switch name, _, _ := strings.Cut(info.Key, "/"); name {
-		case formatFile, headFile, "versions", top, gcMarkFile:
+		case formatFile, headFile, "versions", top, GCMarkFile:
 		case "refs":
 			if strings.HasPrefix(info.Key, notesPrefix) {
 				continue // of a tag

@@ -28,7 +28,8 @@ import (
 //     version.json names what is gone, and the next collection goes on.
 //  4. A last look. Refs are read again when the plan is made and once more when
 //     the version.json are gone: those of a version that got a name meanwhile
-//     are put back. Each object's age is asked for just before it is deleted;
+//     are put back, also by the next collection when this one dies before it can
+//     (gcmark.go). Each object's age is asked for just before it is deleted;
 //     one that has become young ends the plan, and a new one is made.
 //  5. The mark, gcmark.go. Between the last look and the deletion a push that
 //     slept can still make the object young and name it. Such a push waits for
@@ -206,8 +207,13 @@ func (g *collector) delete(ctx context.Context, now blobstore.Info, err error) e
 	return nil
 }
 
-// unnameAtOnce is of how many versions the version.json is held in memory.
-const unnameAtOnce = 64
+const (
+	// unnameAtOnce is of how many versions the version.json is held.
+	unnameAtOnce = 64
+	// heldBytes is how many bytes of them the mark takes. They are a kilobyte
+	// each; one that alone is larger is held in memory only.
+	heldBytes = 2 << 20
+)
 
 // unname deletes the version.json of planned versions, newest first. From then
 // on nobody can give them a name. One that got a name before that is put back:
@@ -215,15 +221,15 @@ const unnameAtOnce = 64
 func (g *collector) unname(ctx context.Context, p *gcPlan, list []blobstore.Info) error {
 	for len(list) > 0 {
 		n := min(unnameAtOnce, len(list))
-		var mu sync.Mutex // guards held
-		held := map[string][]byte{}
-		err := g.each(ctx, list[:n], func(ctx context.Context, info blobstore.Info) error {
-			data, now, err := readSmall(ctx, g.r.store, info.Key, maxVersion)
-			if err == nil && g.old(now) {
-				mu.Lock()
-				held[info.Key] = data // before: the answer of the deletion may be lost
-				mu.Unlock()
+		held, err := g.hold(ctx, list[:n])
+		if err != nil {
+			return err
+		}
+		err = g.each(ctx, list[:n], func(ctx context.Context, info blobstore.Info) error {
+			if held[info.Key] == nil {
+				return nil // gone, or young
 			}
+			now, err := g.r.store.Head(ctx, info.Key)
 			return g.delete(ctx, now, err)
 		})
 		if err2 := g.named(ctx, p, held); err2 != nil {
@@ -234,6 +240,60 @@ func (g *collector) unname(ctx context.Context, p *gcPlan, list []blobstore.Info
 		}
 		list = list[n:]
 	}
+	// Before any other file of their folders goes.
+	return g.mark.release(ctx, p.versions)
+}
+
+// hold reads the version.json of versions that are to be deleted, and writes
+// them into the mark. What has become young ends the plan.
+func (g *collector) hold(ctx context.Context, list []blobstore.Info) (map[string][]byte, error) {
+	var mu sync.Mutex // guards held
+	held := map[string][]byte{}
+	err := g.each(ctx, list, func(ctx context.Context, info blobstore.Info) error {
+		data, now, err := readSmall(ctx, g.r.store, info.Key, maxVersion)
+		switch {
+		case notExist(err):
+			return nil // by a collection that was stopped, or runs beside us
+		case err != nil:
+			return err
+		case !g.old(now):
+			return fmt.Errorf("%w: %s", errRenewed, now.Key)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		held[info.Key] = data
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	written, bytes := map[ID][]byte{}, 0
+	for _, info := range list {
+		if data := held[info.Key]; data != nil && bytes+len(data) <= heldBytes && !mutant.Is(mutant.GCUnheld) {
+			written[versionOf(info.Key)] = data
+			bytes += len(data)
+		}
+	}
+	return held, g.mark.hold(ctx, written)
+}
+
+// versionOf is the version whose folder holds key.
+func versionOf(key string) ID { return ID(path.Base(path.Dir(key))) }
+
+// restore puts back what a collection that was killed had deleted while a ref
+// got to it.
+func (g *collector) restore(ctx context.Context, reach *reach) error {
+	if g.mark == nil {
+		return nil
+	}
+	for id, data := range g.mark.found {
+		if reach.seen[id] {
+			if err := g.putBack(ctx, VersionKey(id, VersionFile), data); err != nil {
+				return err
+			}
+		}
+	}
+	g.mark.restored()
 	return nil
 }
 
@@ -251,7 +311,7 @@ func (g *collector) named(ctx context.Context, p *gcPlan, held map[string][]byte
 		}
 		var back []string
 		for key := range held {
-			id := ID(path.Base(path.Dir(key)))
+			id := versionOf(key)
 			if p.reach.seen[id] || p.reach.missing[id] {
 				back = append(back, key)
 			}
@@ -268,6 +328,7 @@ func (g *collector) named(ctx context.Context, p *gcPlan, held map[string][]byte
 		}
 	}
 	if err == nil {
+		g.mark.settled()
 		if again {
 			return fmt.Errorf("%w: a ref leads to it", errRenewed)
 		}
@@ -279,6 +340,7 @@ func (g *collector) named(ctx context.Context, p *gcPlan, held map[string][]byte
 			return err
 		}
 	}
+	g.mark.settled()
 	return err
 }
 

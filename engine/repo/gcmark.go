@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/tarnfs/tarn/engine/outcome"
 )
 
-// gcMarkFile says that a garbage collection is running: {"run": "<uuid>",
-// "beat": n}. No store deletes on the condition that an object is still old, so
+// GCMarkFile says that a garbage collection is running: {"run": "<uuid>",
+// "beat": n, "held": {"<version ID>": "<its version.json in base64>"}}. No store deletes on the condition that an object is still old, so
 // that a deletion decided on before a push renewed the object may land after it.
 // Hence this protocol, of which only a push that slept must know:
 //
@@ -30,7 +31,15 @@ import (
 // is forgotten after markLife. A second collection takes the mark over, so that
 // it need not wait, and the first stops at its next beat; then the mark is left
 // to grow old, because a deletion of the first may still be under way.
-const gcMarkFile = "tarn-gc.json"
+//
+// held are the version.json that are being deleted. A ref may get to one of them
+// between the last look at the refs and its deletion; then the collection puts
+// it back. One that is killed before that cannot: so they are written down
+// first, and taken off the list before any other file of their folders goes.
+// Readers find such a version in the mark (ReadVersion), and the next collection
+// puts back what refs lead to. No ref is moved on account of the mark (SetRef
+// asks for the object): what no ref leads to by then stays deleted.
+const GCMarkFile = "tarn-gc.json"
 
 const (
 	markLife = 10 * time.Minute
@@ -39,9 +48,13 @@ const (
 	endTime = 5 * time.Second
 )
 
+// maxMark bounds the mark in bytes; heldBytes keeps what is written below half of it.
+const maxMark = 8 << 20
+
 type markText struct {
-	Run  string `json:"run"`
-	Beat int    `json:"beat"`
+	Run  string        `json:"run"`
+	Beat int           `json:"beat"`
+	Held map[ID][]byte `json:"held,omitempty"`
 }
 
 type gcMark struct {
@@ -54,21 +67,23 @@ type gcMark struct {
 	version blobstore.Version
 	beats   int
 	last    clock
+	held    map[ID][]byte // by this collection
+	found   map[ID][]byte // by one that was killed, or is still there
 }
 
 func (r *Repository) beginMark(ctx context.Context) (*gcMark, error) {
 	m := &gcMark{store: r.store, run: uuid.NewString()}
 	var before time.Time
-	switch info, err := r.store.Head(ctx, gcMarkFile); {
+	switch text, info, err := readMark(ctx, r.store); {
 	case err == nil:
-		m.version, before = info.Version, info.ModTime
+		m.version, before, m.found = info.Version, info.ModTime, text.Held
 	case !notExist(err):
 		return nil, err
 	}
 	if err := m.swap(ctx); err != nil {
 		return nil, err
 	}
-	info, err := r.store.Head(ctx, gcMarkFile)
+	info, err := r.store.Head(ctx, GCMarkFile)
 	if err != nil {
 		return nil, fmt.Errorf("ask the store's clock: %w", err)
 	}
@@ -77,19 +92,39 @@ func (r *Repository) beginMark(ctx context.Context) (*gcMark, error) {
 	return m, nil
 }
 
+// readMark reads the mark. One that is no mark of ours holds nothing, and is
+// taken over like any other.
+func readMark(ctx context.Context, store blobstore.Store) (markText, blobstore.Info, error) {
+	var text markText
+	data, info, err := readSmall(ctx, store, GCMarkFile, maxMark)
+	if err == nil && json.Unmarshal(data, &text) != nil {
+		text = markText{}
+	}
+	if errors.Is(err, ErrDamaged) {
+		err = nil // too large
+	}
+	return text, info, err
+}
+
+// swap writes the mark; the caller holds mu, or is alone.
 func (m *gcMark) swap(ctx context.Context) error {
 	m.beats++
 	m.last = readClock() // before: the mark is at least as young
-	data, err := json.Marshal(markText{m.run, m.beats})
+	held := m.held
+	if len(m.found) > 0 {
+		held = maps.Clone(m.found)
+		maps.Copy(held, m.held)
+	}
+	data, err := json.Marshal(markText{m.run, m.beats, held})
 	if err != nil {
 		return err
 	}
-	v, err := blobstore.SwapConfirmed(ctx, m.store, gcMarkFile, m.version, append(data, '\n'))
+	v, err := blobstore.SwapConfirmed(ctx, m.store, GCMarkFile, m.version, append(data, '\n'))
 	if errors.Is(err, blobstore.ErrConflict) {
 		return outcome.Wrap(outcome.Busy, "another garbage collection has begun", err, "let it end, then run it again if need be")
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", gcMarkFile, err)
+		return fmt.Errorf("write %s: %w", GCMarkFile, err)
 	}
 	m.version = v
 	return nil
@@ -105,23 +140,73 @@ func (m *gcMark) beat(ctx context.Context) error {
 	return m.swap(ctx)
 }
 
-// end removes the mark. One that stays is only in the way of pushes that slept,
+// hold writes down which version.json are about to be deleted, in place of the
+// last ones. On error none may be.
+func (m *gcMark) hold(ctx context.Context, held map[ID][]byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(held) == 0 && len(m.held) == 0 {
+		return nil
+	}
+	m.held = held
+	err := m.swap(ctx)
+	if err != nil {
+		m.held = nil
+	}
+	return err
+}
+
+// release takes off what is held, and of what was found the versions of which
+// everything is about to be deleted.
+func (m *gcMark) release(ctx context.Context, gone []ID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := len(m.held) + len(m.found)
+	m.held = nil
+	m.found = maps.Clone(m.found)
+	for _, id := range gone {
+		delete(m.found, id)
+	}
+	if len(m.found) == before {
+		return nil
+	}
+	return m.swap(ctx)
+}
+
+// restored says that what an earlier collection held is where it belongs. When
+// that one may still be deleting it is written down to the end, and longer.
+func (m *gcMark) restored() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.leave {
+		m.found = nil
+	}
+}
+
+// settled says that what was held is back or was not asked for.
+func (m *gcMark) settled() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = nil
+}
+
+// end removes the mark, unless it holds what could not be put back. One that stays is only in the way of pushes that slept,
 // and not for long: no reason to call the whole work failed.
 func (m *gcMark) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.leave || m.swap(ctx) != nil { // another's now
+	if m.leave || len(m.held) > 0 || len(m.found) > 0 || m.swap(ctx) != nil { // the last: another's now
 		return
 	}
-	_ = m.store.Delete(ctx, gcMarkFile)
+	_ = m.store.Delete(ctx, GCMarkFile)
 }
 
 // Collecting tells whether a garbage collection may be deleting; now is a time
 // of the store's clock, such as that of an object that was just put.
 func (r *Repository) Collecting(ctx context.Context, now time.Time) (bool, error) {
-	info, err := r.store.Head(ctx, gcMarkFile)
+	info, err := r.store.Head(ctx, GCMarkFile)
 	if notExist(err) {
 		return false, nil
 	}

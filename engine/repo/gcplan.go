@@ -90,6 +90,9 @@ func (g *collector) plan(ctx context.Context) (*gcPlan, error) {
 	if err := reach.walk(ctx, roots, false); err != nil {
 		return nil, err
 	}
+	if err := g.restore(ctx, reach); err != nil {
+		return nil, err
+	}
 	for _, info := range data {
 		if reach.paths[info.Key] {
 			p.kept++

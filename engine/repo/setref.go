@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/mutant"
@@ -13,11 +14,15 @@ import (
 
 // SetRef moves a ref to a version by compare-and-swap (invariants 2 and 3):
 //
-//  1. version.json of id is there, else nothing is written;
+//  1. version.json of id is there now, whatever was read before: a version that
+//     no ref led to may have been collected meanwhile; else nothing is written;
 //  2. the ref is in the state have, as Ref returned it; empty: it does not
 //     exist, and no other ref is in the way of its name;
 //  3. swap, and read back whatever was not answered with success;
-//  4. beaten, but what the ref holds now has grown from id: our swap was
+//  4. a version so old that a garbage collection might take it is looked for once
+//     more: one that was collected between 1 and 3 loses the ref again, else what
+//     is in the ref now keeps it from being collected, or brings it back;
+//  5. beaten, but what the ref holds now has grown from id: our swap was
 //     applied, its answer was lost, and somebody built on it. That is success.
 //
 // A ref that holds something else is a *ConflictError (ErrMoved). After any
@@ -26,7 +31,7 @@ func (r *Repository) SetRef(ctx context.Context, name RefName, have blobstore.Ve
 	if _, err := ParseRefName(string(name)); err != nil {
 		return "", err
 	}
-	v, err := r.ReadVersion(ctx, id)
+	v, _, err := r.readVersion(ctx, id)
 	if mutant.Is(mutant.RefUnchecked) && err != nil {
 		v, err = &Version{ID: id}, nil
 	}
@@ -58,7 +63,32 @@ func (r *Repository) SetRef(ctx context.Context, name RefName, have blobstore.Ve
 	if err != nil {
 		return "", fmt.Errorf("publish %s: %w", name, err)
 	}
-	return got, nil
+	if time.Since(v.CreatedAt) < r.Grace()/2 || mutant.Is(mutant.RefUnlooked) {
+		return got, nil
+	}
+	return got, r.stillThere(ctx, name, before, got, id)
+}
+
+// stillThere looks for a version that a ref was just moved to, and moves the ref
+// back where it is not there.
+func (r *Repository) stillThere(ctx context.Context, name RefName, before ID, now blobstore.Version, id ID) error {
+	ctx = context.WithoutCancel(ctx) // the ref has moved
+	_, err := r.store.Head(ctx, VersionKey(id, VersionFile))
+	if !notExist(err) {
+		if err != nil {
+			err = fmt.Errorf("publish %s: look for version %s: %w", name, id.Short(), err)
+		}
+		return err
+	}
+	if before == "" {
+		err = r.store.Delete(ctx, string(name))
+	} else {
+		_, err = blobstore.SwapConfirmed(ctx, r.store, string(name), now, refText(before))
+	}
+	if err != nil {
+		return damaged(err, "%s leads to version %s, which was deleted as garbage meanwhile, and could not be set back", name.Words(), id.Short())
+	}
+	return fmt.Errorf("publish %s: %w", name, fail(ErrNoVersion, outcome.NotFound, nil, "", "%s has no version %s any more: it was deleted as garbage", r.store.URL(), id))
 }
 
 // beaten tells a lost race from an answer that was lost before others went on.

@@ -34,6 +34,9 @@ func (r *Repository) ReadVersion(ctx context.Context, id ID) (*Version, error) {
 		return v, nil
 	}
 	v, size, err := r.readVersion(ctx, id)
+	if errors.Is(err, ErrNoVersion) {
+		v, size, err = r.heldVersion(ctx, id, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +48,22 @@ func (r *Repository) ReadVersion(ctx context.Context, id ID) (*Version, error) {
 	}
 	r.versions[id] = v
 	return v, nil
+}
+
+// heldVersion looks for a version.json that is not there in the mark of a
+// garbage collection: one that was killed may have left it there alone. missing
+// is the answer where it is not.
+func (r *Repository) heldVersion(ctx context.Context, id ID, missing error) (*Version, int, error) {
+	mark, _, err := readMark(ctx, r.store)
+	if data := mark.Held[id]; err == nil && len(data) > 0 {
+		if v, err := DecodeVersion(data, id); err == nil {
+			return v, len(data), nil
+		}
+	}
+	if err != nil && !notExist(err) && !errors.Is(err, blobstore.ErrPermission) { // a store may say that of what is not there
+		return nil, 0, fmt.Errorf("read version %s: %w", id.Short(), err)
+	}
+	return nil, 0, missing
 }
 
 // readVersion reads past the cache; size is that of version.json in bytes.
