@@ -47,8 +47,14 @@ func (w *Work) Pull(ctx context.Context) (*PullResult, error) {
 	}
 	defer release()
 	defer w.running(VerbPull)()
+	if err := w.claim(ctx); err != nil {
+		return nil, err
+	}
 	// From here on a cancelled caller only stops waiting: see Act.
 	r, err := w.pull(context.WithoutCancel(ctx))
+	if err != nil || r.ID == "" {
+		w.dropClaim(context.WithoutCancel(ctx)) // there is nothing to push
+	}
 	err = w.inItsWords(err)
 	w.ended(VerbPull, err, textOf(r))
 	return r, err

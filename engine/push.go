@@ -46,25 +46,31 @@ func (w *Work) push(ctx context.Context, o PushOptions) (*PushResult, error) {
 	if err := w.e.ensureSafe(ctx); err != nil {
 		return nil, err
 	}
-	for _, entry := range unpushed {
-		if err := w.pushOne(ctx, entry, o, r); err != nil {
+	ref, err := repo.BranchRef(w.branch)
+	if err != nil {
+		return nil, err
+	}
+	look, err := w.lookAtBranch(ctx, ref, repo.ID(unpushed[0].Parent))
+	if err != nil {
+		return nil, err
+	}
+	for i, entry := range unpushed {
+		if i > 0 {
+			look.read(ctx, w.e.repo, ref)
+		}
+		if err := w.pushOne(ctx, entry, ref, look, o, r); err != nil {
 			return nil, fmt.Errorf("push %s: %w", repo.ID(entry.ID).Short(), err)
 		}
 		r.Tip = repo.ID(entry.ID)
 	}
+	w.dropClaim(ctx)
 	return r, w.readWaiting(ctx)
 }
 
-func (w *Work) pushOne(ctx context.Context, entry catalog.JournalEntry, o PushOptions, r *PushResult) error {
+// pushOne publishes one version; look is what the branch held a moment ago.
+func (w *Work) pushOne(ctx context.Context, entry catalog.JournalEntry, ref repo.RefName, look *branchLook, o PushOptions, r *PushResult) error {
 	id, parent := repo.ID(entry.ID), repo.ID(entry.Parent)
-	ref, err := repo.BranchRef(w.branch)
-	if err != nil {
-		return err
-	}
-	tip, state, err := w.e.repo.Ref(ctx, ref)
-	if errors.Is(err, repo.ErrNoRef) {
-		tip, state, err = "", "", nil
-	}
+	tip, state, err := look.tip, look.state, look.err
 	if err != nil {
 		return err
 	}
@@ -86,7 +92,7 @@ func (w *Work) pushOne(ctx context.Context, entry catalog.JournalEntry, o PushOp
 				err = errSlept
 				continue
 			}
-			if _, err = w.e.repo.SetRef(ctx, ref, state, id); err == nil || !errors.Is(err, repo.ErrNoVersion) || !w.slept(watch) {
+			if _, err = w.e.repo.AdvanceRef(ctx, ref, tip, state, id); err == nil || !errors.Is(err, repo.ErrNoVersion) || !w.slept(watch) {
 				break // else it was collected in the last moment
 			}
 		}

@@ -48,6 +48,7 @@ type Work struct {
 	ledgerOf  *work.Generation // whose ledger is open; guarded by the turn
 	shared    *shared          // nil: the ledger lies in the generation
 	aside     atomic.Pointer[string]
+	claimed   bool // the claim to the branch is ours, see claim.go; guarded by the turn
 
 	// mu guards what follows. No I/O is done under it, and no other lock taken.
 	mu        sync.Mutex

@@ -18,7 +18,7 @@ const (
 	kindFormat              // fdl.json: written by init alone
 	kindMoving              // HEAD and refs: change on condition
 	kindOnce                // versions and data files: created, never changed
-	kindScratch             // a probe's, or the mark of a garbage collection: anything on condition
+	kindScratch             // a probe's, a claim, the mark of a garbage collection: anything on condition
 )
 
 // layout tells the keys of a repository from whatever else is in its store.
@@ -59,7 +59,7 @@ func (l layout) kind(key string) kind {
 		return kindFormat
 	case key == "HEAD":
 		return kindMoving
-	case strings.HasPrefix(key, blobstore.ProbePrefix), key == repo.GCMarkFile:
+	case strings.HasPrefix(key, blobstore.ProbePrefix), strings.HasPrefix(key, repo.ClaimPrefix), key == repo.GCMarkFile:
 		// The mark must be seen here, too: a push that slept waits while it is there.
 		return kindScratch
 	case strings.HasPrefix(key, "refs/"):

@@ -191,6 +191,9 @@ func (c *checker) list(ctx context.Context) error {
 				c.add(Fault, info.Key, "%v", err)
 			}
 		default:
+			if strings.HasPrefix(name, ClaimPrefix) {
+				continue
+			}
 			if !unknown[name] {
 				unknown[name] = true
 				c.add(Note, name, "is no part of a repository")

@@ -28,15 +28,9 @@ import (
 // A ref that holds something else is a *ConflictError (ErrMoved). After any
 // other error the outcome is unknown: run again.
 func (r *Repository) SetRef(ctx context.Context, name RefName, have blobstore.Version, id ID) (blobstore.Version, error) {
-	if _, err := ParseRefName(string(name)); err != nil {
-		return "", err
-	}
-	v, _, err := r.readVersion(ctx, id)
-	if mutant.Is(mutant.RefUnchecked) && err != nil {
-		v, err = &Version{ID: id}, nil
-	}
+	v, err := r.versionFor(ctx, name, id)
 	if err != nil {
-		return "", fmt.Errorf("publish %s: %w", name, err)
+		return "", err
 	}
 	before, now, err := r.Ref(ctx, name)
 	switch {
@@ -56,7 +50,40 @@ func (r *Repository) SetRef(ctx context.Context, name RefName, have blobstore.Ve
 			return "", err
 		}
 	}
-	got, err := blobstore.SwapConfirmed(ctx, r.store, string(name), have, refText(id))
+	return r.swapRef(ctx, name, before, have, v)
+}
+
+// AdvanceRef is SetRef for who has just read that the ref holds before in the
+// state have: it is not read again before the swap.
+func (r *Repository) AdvanceRef(ctx context.Context, name RefName, before ID, have blobstore.Version, id ID) (blobstore.Version, error) {
+	if before == "" || have == "" {
+		return r.SetRef(ctx, name, have, id)
+	}
+	v, err := r.versionFor(ctx, name, id)
+	if err != nil {
+		return "", err
+	}
+	return r.swapRef(ctx, name, before, have, v)
+}
+
+// versionFor is step 1.
+func (r *Repository) versionFor(ctx context.Context, name RefName, id ID) (*Version, error) {
+	if _, err := ParseRefName(string(name)); err != nil {
+		return nil, err
+	}
+	v, _, err := r.readVersion(ctx, id)
+	if mutant.Is(mutant.RefUnchecked) && err != nil {
+		return &Version{ID: id}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("publish %s: %w", name, err)
+	}
+	return v, nil
+}
+
+// swapRef is steps 3 to 5.
+func (r *Repository) swapRef(ctx context.Context, name RefName, before ID, have blobstore.Version, v *Version) (blobstore.Version, error) {
+	got, err := blobstore.SwapConfirmed(ctx, r.store, string(name), have, refText(v.ID))
 	if errors.Is(err, blobstore.ErrConflict) {
 		return r.beaten(ctx, name, before, v)
 	}
@@ -66,7 +93,7 @@ func (r *Repository) SetRef(ctx context.Context, name RefName, have blobstore.Ve
 	if time.Since(v.CreatedAt) < r.Grace()/2 || mutant.Is(mutant.RefUnlooked) {
 		return got, nil
 	}
-	return got, r.stillThere(ctx, name, before, got, id)
+	return got, r.stillThere(ctx, name, before, got, v.ID)
 }
 
 // stillThere looks for a version that a ref was just moved to, and moves the ref
