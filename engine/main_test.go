@@ -24,5 +24,12 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(r.run())
 	}
+	if arg := os.Getenv(farEnv); arg != "" {
+		var j farJob
+		if err := json.Unmarshal([]byte(arg), &j); err != nil {
+			panic(err)
+		}
+		os.Exit(j.run())
+	}
 	os.Exit(m.Run())
 }

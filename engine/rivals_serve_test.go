@@ -37,5 +37,5 @@ func TestRivalsServe(t *testing.T) {
 	h := httptest.NewServer(s)
 	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
 	t.Setenv("TARN_TOKEN", token)
-	runRivals(t, h.URL, dir, 4, 10)
+	runRivals(t, h.URL, dir)
 }

@@ -121,15 +121,6 @@ func TestRivals(t *testing.T) {
 		t.Skip("takes seconds: make test runs it")
 	}
 	t.Parallel()
-	rivals, pushes := 4, 10
-	if long() {
-		rivals, pushes = 16, 50
-	}
-	if size := os.Getenv(rivalsEnv); size != "" {
-		if _, err := fmt.Sscanf(size, "%dx%d", &rivals, &pushes); err != nil {
-			t.Fatalf("%s=%q: wanted processes and pushes of each, as 4x10", rivalsEnv, size)
-		}
-	}
 	urls := append([]string{""}, strings.Fields(os.Getenv(storesEnv))...)
 	for _, url := range urls {
 		name := "folder"
@@ -141,12 +132,28 @@ func TestRivals(t *testing.T) {
 			if url == "" {
 				url = filepath.Join(dir, "towns.lake")
 			}
-			runRivals(t, strings.ReplaceAll(url, "{dir}", fmt.Sprintf("rivals-%d", rand.Uint64())), dir, rivals, pushes)
+			runRivals(t, strings.ReplaceAll(url, "{dir}", fmt.Sprintf("rivals-%d", rand.Uint64())), dir)
 		})
 	}
 }
 
-func runRivals(t *testing.T, url, dir string, rivals, pushes int) {
+// rivalsSize is how many processes push how often.
+func rivalsSize(t testing.TB) (rivals, pushes int) {
+	t.Helper()
+	rivals, pushes = 4, 10
+	if long() {
+		rivals, pushes = 16, 50
+	}
+	if size := os.Getenv(rivalsEnv); size != "" {
+		if _, err := fmt.Sscanf(size, "%dx%d", &rivals, &pushes); err != nil {
+			t.Fatalf("%s=%q: wanted processes and pushes of each, as 4x10", rivalsEnv, size)
+		}
+	}
+	return rivals, pushes
+}
+
+func runRivals(t *testing.T, url, dir string) {
+	rivals, pushes := rivalsSize(t)
 	store, err := blobstore.Open(t.Context(), url, &blobstore.Options{Create: true})
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +181,7 @@ func runRivals(t *testing.T, url, dir string, rivals, pushes int) {
 
 	var mu sync.Mutex // guards what follows
 	acknowledged := map[repo.ID]string{}
-	beaten := 0
+	beaten, inARow := 0, 0
 	start := time.Now()
 	var wg sync.WaitGroup
 	for i := range rivals {
@@ -203,6 +210,7 @@ func runRivals(t *testing.T, url, dir string, rivals, pushes int) {
 				}
 				acknowledged[rep.ID] = r.Name
 				beaten += rep.Moved
+				inARow = max(inARow, rep.Moved)
 			}
 			if n != pushes {
 				t.Errorf("%s pushed %d times, not %d", r.Name, n, pushes)
@@ -210,7 +218,7 @@ func runRivals(t *testing.T, url, dir string, rivals, pushes int) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d pushes by %d processes in %s, beaten %d times", rivals*pushes, rivals, time.Since(start).Round(time.Second), beaten)
+	t.Logf("%d pushes by %d processes in %s, beaten %d times, one push %d times", rivals*pushes, rivals, time.Since(start).Round(time.Second), beaten, inARow)
 	if beaten == 0 {
 		t.Error("nobody was ever beaten: this shows nothing")
 	}
