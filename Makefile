@@ -44,7 +44,7 @@ setup: ## install what tests need: Debian packages (as root), Python clients, ob
 
 # Those that take seconds each or start servers are left to `make test`.
 unit: ## unit tests: seconds (those that ask a real client are skipped before `make setup`)
-	$(VENV) $(GO) test $(SHORT) $(TESTFLAGS) $(UNIT)
+	$(VENV) $(GO) test $(SHORT) $(TESTFLAGS) -timeout 30m $(UNIT)
 
 # The servers and clients of the tests are heavy: one package at a time.
 integration: setup ## tests with real mounts, real clients and kill -9
@@ -56,7 +56,7 @@ test: ## every test: unit (slow ones, too) and integration, clients installed fi
 	@$(MAKE) --no-print-directory integration
 
 race: ## unit tests with the race detector
-	$(VENV) $(GO) test -race $(TESTFLAGS) $(UNIT)
+	$(VENV) $(GO) test -race $(TESTFLAGS) -timeout 60m $(UNIT)
 
 # staticcheck runs where go.mod pins it as a tool.
 lint: ## gofmt, go vet (each build tag too), staticcheck
@@ -102,9 +102,9 @@ bench: setup ## measure with real mounts and clients; results go to stdout
 	$(GO) test -run '^$$' -bench Ledger -benchtime 1x -timeout 60m ./engine/catalog/catalogtest
 
 # A test of integration/ that draws numbers prints its seed; TARN_TEST_SEED repeats it.
-stress: setup ## unit tests COUNT (10) times in random order, on one and two processors; then COUNT random SQL runs, kill -9 at random
-	$(VENV) $(GO) test $(TESTFLAGS) -count $(COUNT) -shuffle on -cpu 1,2 -timeout 60m $(UNIT)
-	TARN_TEST_LONG=1 $(GO) test $(TESTFLAGS) -run 'TestRivals|TestPullModel' -timeout 120m ./engine
+stress: setup ## unit tests COUNT (10) times in random order, on one and two processors; 16 processes x 50 pushes to one branch on each store; then COUNT random SQL runs, kill -9 at random
+	$(VENV) $(GO) test -short $(TESTFLAGS) -count $(COUNT) -shuffle on -cpu 1,2 -timeout 60m $(UNIT)
+	TARN_TEST_LONG=1 $(GO) test $(TESTFLAGS) -run 'TestRivals|TestPullModel' -timeout 180m ./engine
 	$(VENV) TARN_TEST_SEEDS=$(COUNT) TARN_TEST_SEED="$${TARN_TEST_SEED:-$$(date +%s)}" \
 	  $(GO) test -v -count 1 -timeout 120m -run 'TestRandomSQL|TestWritersAtOnce|TestKillAtRandom' ./integration
 

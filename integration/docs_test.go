@@ -201,13 +201,26 @@ func TestDocsKeys(t *testing.T) {
 	}
 }
 
-// TestDocsConformance: every test that docs/conformance.md names is there, and
-// every subtest that it quotes stands in the same file.
+// TestDocsConformance: every test that docs/conformance.md names is there, with
+// its file, and every subtest that it quotes stands in the same file; each
+// sentence of a contract has one, or is a difference with a reason.
 func TestDocsConformance(t *testing.T) {
 	named := regexp.MustCompile("`([a-z0-9_/]+_test\\.go) (Test[A-Za-z0-9]+)(?:/([^`]+))?`")
 	all := named.FindAllStringSubmatch(doc(t, "conformance.md"), -1)
 	if len(all) < 30 {
 		t.Fatalf("only %d tests named: the test has shown nothing", len(all))
+	}
+	for _, name := range regexp.MustCompile("`Test[A-Za-z0-9]+").FindAllString(doc(t, "conformance.md"), -1) {
+		t.Errorf("%s` is named without its file", name)
+	}
+	for line := range strings.Lines(doc(t, "conformance.md")) {
+		cells := strings.Split(line, " | ")
+		if len(cells) < 2 || !strings.HasPrefix(line, "| ") || cells[0] == "| sentence" || strings.HasPrefix(cells[0], "| ---") || cells[0] == "| fault" {
+			continue
+		}
+		if !named.MatchString(line) && !strings.Contains(line, "the same subtest") {
+			t.Errorf("nothing holds %q", strings.TrimPrefix(cells[0], "| "))
+		}
 	}
 	for _, m := range all {
 		src, err := os.ReadFile(filepath.Join(root, m[1]))

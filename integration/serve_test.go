@@ -14,9 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -219,8 +219,19 @@ func (w *webServer) get(path string) string {
 	return w.sb.must(w.sb.dir, "python3 -c \"import urllib.request as u; print(u.urlopen('"+w.address+path+"').read().decode())\"")
 }
 
-// TestServeKilled: the server is killed after each number of writes of a push,
-// in turn. The push ends with "unreachable", and again, with the server back,
+// writtenPart is what a write of a push brings, by its path.
+func writtenPart(path string) string {
+	switch {
+	case strings.HasPrefix(path, "/data/"):
+		return "data file"
+	case strings.HasPrefix(path, "/refs/"):
+		return "ref"
+	}
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
+// TestServeKilled: a push writes six objects, in the order of the contract, and
+// the server is killed at each of them in turn. The push ends with "unreachable", and again, with the server back,
 // it finishes.
 func TestServeKilled(t *testing.T) {
 	venv(t)
@@ -231,9 +242,23 @@ func TestServeKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Between client and server: counts writes, and at one of them ends both
+	// Between client and server: notes writes, and at one of them ends both
 	// the server and itself, as a machine does.
-	var killAt, writes atomic.Int64
+	var mu sync.Mutex // guards what follows
+	var written []string
+	var killAt int
+	write := func(r *http.Request) (last bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		written = append(written, writtenPart(r.URL.Path))
+		return len(written) == killAt
+	}
+	arm := func(n int) (before []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		before, written, killAt = written, nil, n
+		return before
+	}
 	forward := httputil.NewSingleHostReverseProxy(target)
 	forward.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	var srv *http.Server
@@ -246,7 +271,7 @@ func TestServeKilled(t *testing.T) {
 		own := &http.Server{ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 		end := &sync.Once{}
 		own.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPut && writes.Add(1) == killAt.Load() {
+			if r.Method == http.MethodPut && write(r) {
 				end.Do(func() { w.kill(); own.Close() })
 				panic(http.ErrAbortHandler)
 			}
@@ -262,24 +287,35 @@ func TestServeKilled(t *testing.T) {
 	ann := w.client(writeToken)
 	ann.must(ann.dir, "tarn --repo "+proxy+" checkout main co")
 	co := filepath.Join(ann.dir, "co")
-	commit := func(n int64) {
+	commit := func(n int) {
+		t.Helper()
 		ann.write(filepath.Join(co, "tables", "main", "t", fmt.Sprintf("f%d.csv", n)), fmt.Sprintf("id\n%d\n", n))
 		ann.must(co, "tarn commit")
 	}
 	commit(100)
 	ann.must(co, "tarn push") // asks the store whether it is safe, once
-	// ducklake.duckdb, dataset.json, files.json, version.json, the ref.
-	for _, n := range []int64{1, 4, 5} {
+	arm(0)
+	commit(101)
+	if got := arm(0); !slices.Equal(got, []string{"data file"}) {
+		t.Errorf("a commit writes %q", got)
+	}
+	ann.must(co, "tarn push")
+	// The data file of a plain checkout is there since its commit. Because that
+	// may be long ago, version.json is put once more, for its time: the present by
+	// the store's clock.
+	want := []string{"ducklake.duckdb", "dataset.json", "files.json", "version.json", "version.json", "ref"}
+	if got := arm(0); !slices.Equal(got, want) {
+		t.Fatalf("a push writes %q, want %q", got, want)
+	}
+	for n := range want {
 		commit(n)
-		writes.Store(0)
-		killAt.Store(n)
+		arm(n + 1)
 		r := ann.sh(co, "tarn push")
-		killAt.Store(0)
-		if writes.Load() < n {
-			t.Fatalf("a push has only %d writes: %s", writes.Load(), r.out)
+		if got := arm(0); !slices.Equal(got, want[:n+1]) {
+			t.Errorf("killed at the %s: the push wrote %q", want[n], got)
 		}
 		if r.code != 16 {
-			t.Errorf("push with the server killed at write %d: exit code %d\n%s", n, r.code, r.out)
+			t.Errorf("push with the server killed at the %s: exit code %d\n%s", want[n], r.code, r.out)
 		}
 		noCanary(t, "the error", r.out)
 		once.Do(func() {})

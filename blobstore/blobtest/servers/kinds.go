@@ -35,7 +35,12 @@ func s3(name, endpoint, dir, key, secret string) *Server {
 // Versitygw is an S3 server whose objects are files; the judge of races.
 func Versitygw(t testing.TB) *Server {
 	t.Helper()
-	const key, secret = "tarnaccess", "tarnsecret"
+	return VersitygwFor(t, "tarnaccess", "tarnsecret")
+}
+
+// VersitygwFor is Versitygw with other keys than usual.
+func VersitygwFor(t testing.TB, key, secret string) *Server {
+	t.Helper()
 	path := program(t, "versitygw", "bin")
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, Bucket), 0o755); err != nil { // a folder is a bucket
@@ -139,4 +144,10 @@ func FakeGCS(t testing.TB) *Server {
 			return []string{"STORAGE_EMULATOR_HOST=" + strings.TrimPrefix(endpoint, "http://")}
 		},
 	}
+}
+
+// Web is a repository that somebody serves at endpoint, http://HOST:PORT, to
+// who has the variables of env. It is one store, whatever the prefix.
+func Web(name, endpoint string, env ...string) *Server {
+	return &Server{Name: name, Endpoint: endpoint, scheme: "http", env: func(string) []string { return env }}
 }

@@ -55,6 +55,9 @@ type Server struct {
 // URL is the URL of the store at that prefix of the bucket; different prefixes
 // are different, empty stores.
 func (s *Server) URL(prefix string) string {
+	if s.scheme == "http" {
+		return s.Endpoint
+	}
 	u := s.scheme + "://" + Bucket
 	if prefix != "" {
 		u += "/" + strings.Trim(prefix, "/")
