@@ -163,7 +163,7 @@ func (s *bucket) part(ctx context.Context, key string, off, n int64, v Version) 
 		switch {
 		case errors.Is(err, errRange):
 			return s.nothing(ctx, key, off)
-		case errors.Is(err, errCondition), v != "" && errors.Is(err, ErrNotExist):
+		case v != "" && (errors.Is(err, errCondition) || errors.Is(err, ErrNotExist)):
 			return nil, Info{}, fmt.Errorf("%w: it changed while it was read", ErrConflict)
 		}
 		return nil, Info{}, err

@@ -24,10 +24,18 @@ type reply struct {
 
 // Conditions of a request that failed, before they get a meaning: to a create
 // it is ErrExists or success, to a swap ErrConflict, to a read a change.
+// To a request without a condition it means nothing: a server that says so is
+// out of order.
 var (
-	errCondition = errors.New("condition of the request not met")
-	errRange     = errors.New("range past the end")
+	errCondition error = unmet("condition of the request not met")
+	errRange     error = unmet("range past the end")
 )
+
+// unmet is ErrTemporary to whoever has no other meaning for it.
+type unmet string
+
+func (u unmet) Error() string        { return string(u) }
+func (u unmet) Is(target error) bool { return target == ErrTemporary }
 
 // String is one line.
 func (r reply) String() string {
