@@ -12,7 +12,7 @@ import sys
 import duckdb
 
 # sqlite_scanner first: ducklake alone would try to download it.
-EXTENSIONS = ("sqlite_scanner", "ducklake", "tpch")
+EXTENSIONS = ("sqlite_scanner", "ducklake", "tpch", "httpfs")
 
 
 def wheel_file(name: str, version: str) -> pathlib.Path:
