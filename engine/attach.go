@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"path"
-	"path/filepath"
 	"strings"
 )
 
@@ -47,13 +46,17 @@ func globLiteral(s string) string {
 	return strings.NewReplacer("[", "[[]", "*", "[*]", "?", "[?]").Replace(s)
 }
 
-// mountGuard stops a script whose folder is not mounted: without it DuckDB
-// would make an empty catalog in the bare mount point, or say only that a file
-// is missing.
-func mountGuard(file, url string) string {
-	dir := filepath.Dir(file)
+// guardSQL stops a script whose folder is not there: without it DuckDB would
+// make an empty catalog in a bare mount point, or say only that a file is
+// missing.
+func guardSQL(file, gone string) string {
 	return fmt.Sprintf("SET VARIABLE tarn_guard = (SELECT CASE WHEN count(*) = 0 THEN error(%s) ELSE 1 END FROM glob(%s));\n",
-		quoteSQL("not mounted: "+dir+" (to mount it: tarn mount "+url+" MOUNTPOINT)"), quoteSQL(globLiteral(file)))
+		quoteSQL(gone), quoteSQL(globLiteral(file)))
+}
+
+// notMounted is what the script of a mount's folder says.
+func notMounted(dir, url string) string {
+	return "not mounted: " + dir + " (to mount it: tarn mount " + url + " MOUNTPOINT)"
 }
 
 // attachVersion is attach.sql of a version whose folder is seen at dir.

@@ -23,7 +23,8 @@ type Attachment struct {
 	Options  []AttachmentOption `json:"-"` // of ATTACH, beside the above
 	Tables   []AttachmentTable  `json:"tables,omitempty"`
 	Guard    string             `json:"-"` // a file that is there while the folder is; "": none
-	Setup    []string           `json:"-"` // statements before ATTACH: how the store is reached
+	Gone     string             `json:"-"` // what is said when it is not
+	access   *storeAccess       // how the store is reached; nil: as a folder is
 }
 
 // AttachmentOption is an option of ATTACH; the value is SQL.
@@ -43,14 +44,15 @@ type AttachmentTable struct {
 func versionAttachment(dir, url string) Attachment {
 	return Attachment{
 		URL: url, Alias: Alias(url), Catalog: "ducklake:" + filepath.Join(dir, frozenName), DataPath: filepath.Join(dir, "data") + "/",
-		ReadOnly: true, Options: []AttachmentOption{{"OVERRIDE_DATA_PATH", "true"}}, Guard: filepath.Join(dir, "version.json"),
+		ReadOnly: true, Options: []AttachmentOption{{"OVERRIDE_DATA_PATH", "true"}}, Guard: filepath.Join(dir, "version.json"), Gone: notMounted(dir, url),
 	}
 }
 
 func workAttachment(dir, guard, url string) Attachment {
 	return Attachment{
 		URL: url, Alias: Alias(url), Catalog: "ducklake:sqlite:" + filepath.Join(dir, "catalog", lakeName), DataPath: filepath.Join(dir, "data") + "/",
-		Options: []AttachmentOption{{"OVERRIDE_DATA_PATH", "true"}, {"DATA_INLINING_ROW_LIMIT", "0"}, {"META_BUSY_TIMEOUT", "5000"}}, Guard: guard,
+		Options: []AttachmentOption{{"OVERRIDE_DATA_PATH", "true"}, {"DATA_INLINING_ROW_LIMIT", "0"}, {"META_BUSY_TIMEOUT", "5000"}},
+		Guard:   guard, Gone: notMounted(filepath.Dir(guard), url),
 	}
 }
 
@@ -90,11 +92,10 @@ func (e *Engine) AttachDirect(v VersionTree, root string) (Attachment, error) {
 	if root == "" {
 		root = e.URL()
 	}
-	setup := setupOf(e.Address())
 	root = duckURL(strings.TrimRight(root, "/") + "/")
 	a := Attachment{
-		Setup: setup,
-		URL:   e.URL(), Version: t.ID(), Alias: Alias(e.URL()), Catalog: "ducklake:" + root + repo.VersionKey(t.ID(), frozenName),
+		access: accessOf(e.Address()),
+		URL:    e.URL(), Version: t.ID(), Alias: Alias(e.URL()), Catalog: "ducklake:" + root + repo.VersionKey(t.ID(), frozenName),
 		DataPath: root + e.repo.DataDir(), ReadOnly: true, Options: []AttachmentOption{{"OVERRIDE_DATA_PATH", "true"}},
 	}
 	for _, s := range t.Schemas() {
@@ -117,9 +118,11 @@ func (e *Engine) AttachDirect(v VersionTree, root string) (Attachment, error) {
 func (a Attachment) statements() []string {
 	var out []string
 	if a.Guard != "" {
-		out = append(out, mountGuard(a.Guard, a.URL))
+		out = append(out, guardSQL(a.Guard, a.Gone))
 	}
-	out = append(out, a.Setup...)
+	if a.access != nil {
+		out = append(out, a.access.statements(a.Alias)...)
+	}
 	options := []string{"DATA_PATH " + quoteSQL(a.DataPath)}
 	if a.ReadOnly {
 		options = append([]string{"READ_ONLY"}, options...)
@@ -133,13 +136,21 @@ func (a Attachment) statements() []string {
 		fmt.Sprintf("USE %s;\n", alias))
 }
 
+// note is what the reader must do by hand, as a comment; "": nothing.
+func (a Attachment) note(comment string) string {
+	if a.access == nil || a.access.note() == "" {
+		return ""
+	}
+	return comment + " " + a.access.note() + "\n"
+}
+
 // SQL is a script for DuckDB.
-func (a Attachment) SQL() string { return strings.Join(a.statements(), "") }
+func (a Attachment) SQL() string { return a.note("--") + strings.Join(a.statements(), "") }
 
 // Python is a program for Python with the package duckdb; con is the connection.
 func (a Attachment) Python() string {
 	var b strings.Builder
-	b.WriteString("import duckdb\n\ncon = duckdb.connect()\n")
+	b.WriteString("import duckdb\n\ncon = duckdb.connect()\n" + a.note("#"))
 	for _, s := range a.statements() {
 		fmt.Fprintf(&b, "con.execute(%s)\n", pythonText(strings.TrimRight(s, ";\n")))
 	}
@@ -161,6 +172,10 @@ func pythonText(s string) string {
 func (a Attachment) Polars() string {
 	var b strings.Builder
 	b.WriteString("import polars as pl\n\ntables = {\n")
+	options := ""
+	if a.access != nil && a.access.polars() != "" {
+		options = ", " + a.access.polars()
+	}
 	for _, t := range a.Tables {
 		name := pythonText(t.Schema + "." + t.Name)
 		switch {
@@ -177,7 +192,7 @@ func (a Attachment) Polars() string {
 			for i, f := range t.Files {
 				files[i] = pythonText(f)
 			}
-			fmt.Fprintf(&b, "    %s: pl.scan_parquet([%s], glob=False),\n", name, strings.Join(files, ", "))
+			fmt.Fprintf(&b, "    %s: pl.scan_parquet([%s], glob=False%s),\n", name, strings.Join(files, ", "), options)
 		}
 	}
 	b.WriteString("}\n")
@@ -196,6 +211,9 @@ func (a Attachment) DBT() string {
 	fmt.Fprintf(&b, "          options:\n            data_path: %s\n", pythonText(a.DataPath))
 	for _, o := range a.Options {
 		fmt.Fprintf(&b, "            %s: %s\n", strings.ToLower(o.Name), o.Value)
+	}
+	if a.access != nil {
+		b.WriteString(a.access.dbt(a.Alias))
 	}
 	return b.String()
 }

@@ -145,10 +145,10 @@ func (c *committing) readConverted(f *convertedFile) error {
 
 // adopt puts the bytes of new stored files in their place: the local data
 // folder until the push, or, in a plain checkout, where the contract wants new
-// data files at once: the repository's.
+// data files at once: the repository's, but over HTTP.
 func (c *committing) adopt(ctx context.Context, files []*convertedFile) error {
 	w := c.w
-	if w.plain != nil {
+	if w.plain != nil && !w.plain.local {
 		for _, f := range files {
 			key := w.e.repo.DataDir() + f.step.StoredPath
 			if _, err := blobstore.PutIfAbsentConfirmed(ctx, w.e.store, key, blobstore.FileBody(f.path, f.taken.Bytes, f.sum)); err != nil {

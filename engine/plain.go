@@ -21,8 +21,9 @@ import (
 //
 //	DIR/tables/          real files
 //	DIR/data             -> the repository's data folder: DuckDB writes new files there;
-//	                     missing where the repository is no folder: attach.sql then
-//	                     names its URL, and DuckDB writes to the store itself
+//	                     missing where the repository is an object store: attach.sql then
+//	                     names its URL, and DuckDB writes to the store itself;
+//	                     of a repository over HTTP a local folder: see plaindata.go
 //	DIR/catalog          -> .tarn/work/gen/<n>/catalog
 //	DIR/meta             -> .tarn/work/meta
 //	DIR/attach.sql, README.txt
@@ -34,6 +35,7 @@ import (
 type plainCheckout struct {
 	dir      string
 	dataPath string // see plainConfig
+	local    bool   // see plainConfig.LocalData
 }
 
 // plainDir is the folder that makes a folder a plain checkout.
@@ -46,6 +48,8 @@ type plainConfig struct {
 	Branch string `json:"branch"`
 	// DataPath is what DuckDB has for its DATA_PATH; "": data/ of the folder.
 	DataPath string `json:"data_path,omitempty"`
+	// LocalData: data/ is a folder of the checkout, and the push uploads from it.
+	LocalData bool `json:"local_data,omitempty"`
 }
 
 // IsCheckout says whether dir is a plain checkout, of which repository and branch.
@@ -71,9 +75,10 @@ func AttachCheckout(dir, at string) Attachment {
 
 func checkoutAttachment(at string, c plainConfig) Attachment {
 	a := workAttachment(at, filepath.Join(at, "catalog", lakeName), withoutParameters(c.URL))
+	a.Gone = "there is no checkout of " + a.URL + " at " + at + " (if it was moved: tarn attach there says how it is attached; to make one: tarn checkout " + c.Branch + " DIR)"
 	if c.DataPath != "" {
 		a.DataPath = c.DataPath
-		a.Setup = setupOf(c.URL)
+		a.access = accessOf(c.URL)
 	}
 	return a
 }
@@ -117,7 +122,7 @@ func (e *Engine) CheckoutIn(ctx context.Context, branch, dir string, o LedgerOpt
 			return nil, outcome.New(outcome.Usage, dir+" lies inside the repository "+local.Dir(), "name a folder outside of it")
 		}
 		data = filepath.Join(local.Dir(), e.repo.DataDir())
-	} else {
+	} else if config.LocalData = overHTTP(e.store.URL()); !config.LocalData {
 		config.DataPath = duckURL(e.dataPath())
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -130,13 +135,13 @@ func (e *Engine) CheckoutIn(ctx context.Context, branch, dir string, o LedgerOpt
 	if err := os.Mkdir(state, 0o700); err != nil {
 		return nil, err
 	}
-	p := &plainCheckout{dir: dir, dataPath: config.DataPath}
+	p := &plainCheckout{dir: dir, dataPath: config.DataPath, local: config.LocalData}
 	w, err := e.openFolder(ctx, filepath.Join(state, "work"), branch, p, o)
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	if err := p.lay(w, data); err != nil {
+	if err := p.lay(ctx, w, data); err != nil {
 		return nil, err
 	}
 	index, err := work.WriteTables(dir, w.baseTree(), w.openBase)
@@ -171,14 +176,14 @@ func OpenCheckout(ctx context.Context, dir string, o Options) (*Engine, *Work, e
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := e.openFolder(ctx, filepath.Join(dir, plainDir, "work"), branch, &plainCheckout{dir: dir, dataPath: c.DataPath}, LedgerOptions{})
+	w, err := e.openFolder(ctx, filepath.Join(dir, plainDir, "work"), branch, &plainCheckout{dir: dir, dataPath: c.DataPath, local: c.LocalData}, LedgerOptions{})
 	if err != nil {
 		return nil, nil, errors.Join(err, e.Close())
 	}
 	e.mu.Lock()
 	e.works[branch] = w
 	e.mu.Unlock()
-	if err := w.plain.follow(w); err != nil {
+	if err := w.plain.follow(ctx, w); err != nil {
 		return nil, nil, errors.Join(err, e.Close())
 	}
 	return e, w, nil
@@ -186,12 +191,15 @@ func OpenCheckout(ctx context.Context, dir string, o Options) (*Engine, *Work, e
 
 // follow lets tables/ show the base when a commit was cut short before it did,
 // or the branch has moved on. What people have changed there stays.
-func (p *plainCheckout) follow(w *Work) error {
+func (p *plainCheckout) follow(ctx context.Context, w *Work) error {
 	index, err := work.ReadIndex(p.indexPath())
-	if err != nil || index.Base == string(w.baseTree().ID()) {
+	if err != nil {
 		return err
 	}
-	if err := p.link(w); err != nil {
+	if index.Base == string(w.baseTree().ID()) {
+		return p.fetchData(ctx, w)
+	}
+	if err := p.show(ctx, w); err != nil {
 		return err
 	}
 	if err := index.Follow(p.dir, w.baseTree(), w.openBase); err != nil {
@@ -205,7 +213,7 @@ func (p *plainCheckout) indexPath() string { return filepath.Join(p.dir, plainDi
 
 // lay makes the links and generated files. data is the repository's data
 // folder, "" where it has none.
-func (p *plainCheckout) lay(w *Work, data string) error {
+func (p *plainCheckout) lay(ctx context.Context, w *Work, data string) error {
 	links := map[string]string{}
 	if data != "" {
 		if err := os.MkdirAll(data, 0o755); err != nil {
@@ -226,12 +234,12 @@ func (p *plainCheckout) lay(w *Work, data string) error {
 			return err
 		}
 	}
-	return p.link(w)
+	return p.show(ctx, w)
 }
 
-// link points catalog and meta at the current generation.
+// link points catalog and meta, and a local data, at the current generation.
 func (p *plainCheckout) link(w *Work) error {
-	for name, dir := range map[string]string{"catalog": w.CatalogDir(), "meta": w.MetaDir()} {
+	for name, dir := range p.linked(w) {
 		target, err := filepath.Rel(p.dir, dir)
 		if err != nil {
 			return err
@@ -382,7 +390,7 @@ func (p *plainCheckout) revert(w *Work, changes []work.Change) error {
 // restore removes the dropped files that are still what was read, lets other
 // deal with the rest, and writes what the base has and tables/ lacks.
 func (p *plainCheckout) restore(w *Work, changes []work.Change, other func(*work.Index, *work.Change) error) error {
-	if err := p.link(w); err != nil {
+	if err := p.show(w.ctx, w); err != nil {
 		return err
 	}
 	index, err := work.ReadIndex(p.indexPath())

@@ -245,6 +245,9 @@ func (w *Work) settle(ctx context.Context, id repo.ID) error {
 	}
 	kept := false
 	for f := range files.All() {
+		if w.plain != nil && w.plain.local {
+			break // DuckDB reads them there
+		}
 		stays, err := w.removeLocal(ctx, f.Path)
 		if err != nil {
 			return err

@@ -316,7 +316,7 @@ func (w *Work) catalogHeld() bool {
 // AttachSQL is attach.sql of the working folder, seen at dir.
 func (w *Work) AttachSQL(dir string) string {
 	if w.plain != nil {
-		return checkoutAttachment(dir, plainConfig{URL: w.e.Address(), DataPath: w.plain.dataPath}).SQL()
+		return checkoutAttachment(dir, plainConfig{URL: w.e.Address(), Branch: w.branch, DataPath: w.plain.dataPath}).SQL()
 	}
 	return attachWork(dir, filepath.Join(dir, "status"), w.e.URL())
 }
