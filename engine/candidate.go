@@ -30,6 +30,7 @@ type candidate struct {
 
 	index       *versionIndex
 	sameDataset bool // dataset.json equals the parent's
+	sameEdits   bool // so do its fields that people edit
 	sameNames   bool // the files have the names they had
 	sameExtras  bool // so are macros, partitioning and what else no file but the catalog holds
 	added       []*repo.File
@@ -50,7 +51,7 @@ func (c *committing) describe(ctx context.Context, base catalog.Base, snapshot i
 		return nil, err
 	}
 	content.Files = nil // they are in v.files
-	if v.dataset, v.sameDataset, err = c.dataset(ctx, content); err != nil {
+	if err = c.dataset(ctx, v, old.dataset); err != nil {
 		return nil, err
 	}
 	v.sameNames = sameNames(old.files, v.files)
@@ -126,11 +127,12 @@ func syncFile(path string) error {
 
 // dataset is dataset.json: what people edited, with the tables and views of
 // the catalog. Equal as JSON to the parent's, it is the parent's bytes.
-func (c *committing) dataset(ctx context.Context, content *lake.Content) (b []byte, same bool, err error) {
+// old is what the parent says, with the tables and views that it has.
+func (c *committing) dataset(ctx context.Context, v *candidate, old *repo.Dataset) error {
 	// Synced, because the version will hold it: an older text that a power cut
 	// brings back would look like an edit that takes this one back.
 	place := filepath.Join(c.w.MetaDir(), repo.DatasetFile)
-	err = syncFile(place)
+	err := syncFile(place)
 	var edited []byte
 	if err == nil {
 		edited, err = os.ReadFile(place)
@@ -139,24 +141,41 @@ func (c *committing) dataset(ctx context.Context, content *lake.Content) (b []by
 		edited, err = c.w.datasetBytes(ctx, c.base)
 	}
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	d, err := repo.DecodeDataset(edited)
 	if err != nil {
-		return nil, false, outcome.Wrap(outcome.Refused, "meta/dataset.json", err, "fix meta/dataset.json")
-	}
-	tables, views := datasetTables(content)
-	if b, err = repo.Merge(d, tables, views).Encode(); err != nil {
-		return nil, false, err
+		return outcome.Wrap(outcome.Refused, "meta/dataset.json", err, "fix meta/dataset.json")
 	}
 	parent, err := c.w.datasetBytes(ctx, c.base)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	if same, err = repo.SameDataset(b, parent); err == nil && same {
-		b = parent
+	was, err := repo.DecodeDataset(parent)
+	if err != nil {
+		return err
 	}
-	return b, same, err
+	if v.sameEdits, err = repo.SameEdits(d, was); err != nil {
+		return err
+	}
+	tables, views := datasetTables(v.content)
+	if v.dataset, err = repo.Merge(d, tables, views).Encode(); err != nil {
+		return err
+	}
+	told := *was
+	told.Tables, told.Views = old.Tables, old.Views // of the catalog, where another tool's says nothing of them
+	then, err := told.Encode()
+	if err != nil {
+		return err
+	}
+	if v.sameDataset, err = repo.SameDataset(v.dataset, then); err != nil || !v.sameDataset {
+		return err
+	}
+	if same, err := repo.SameDataset(v.dataset, parent); err != nil || !same {
+		return err
+	}
+	v.dataset = parent
+	return nil
 }
 
 func datasetTables(content *lake.Content) (tables []repo.Table, views []repo.View) {

@@ -237,10 +237,12 @@ func (w *Work) writeMeta(ctx context.Context, tree *versionTree, dir string) err
 	return nil
 }
 
-// datasetBytes is dataset.json of a version; of the empty one, a first draft.
+// datasetBytes is dataset.json of a version; of one that has none, a first draft.
 func (w *Work) datasetBytes(ctx context.Context, tree *versionTree) ([]byte, error) {
-	if tree.meta != nil && tree.meta.SHA256[repo.DatasetFile] != "" {
-		return tree.readFile(ctx, repo.DatasetFile)
+	if tree.meta != nil {
+		if text, err := tree.datasetText(ctx); err != nil || text != nil {
+			return text, err
+		}
 	}
 	return (&repo.Dataset{Name: Alias(w.e.URL())}).Encode()
 }

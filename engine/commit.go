@@ -216,7 +216,7 @@ func (c *committing) attempt(ctx context.Context, tries int) (*CommitResult, err
 		return nil, err
 	}
 	took()
-	if snapshot == clean && v.sameDataset && v.sameNames && !c.allowEmpty() {
+	if snapshot == clean && v.sameEdits && v.sameNames && !c.allowEmpty() {
 		return c.nothing(ctx, before.SnapshotID, clean, plan)
 	}
 	took = c.times.part("freeze")

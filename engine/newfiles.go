@@ -49,8 +49,9 @@ func (c *committing) files(ctx context.Context, content *lake.Content, old *vers
 		switch sum, ours := stored[f.Path]; {
 		case !known && other != nil && other.SHA256 != "":
 			f.SHA256, f.Logical, doubt = other.SHA256, f.Logical && other.Logical, false // settled there
+			f.Extra = other.Extra
 		case known:
-			f.SHA256 = was.SHA256
+			f.SHA256, f.Extra = was.SHA256, was.Extra // what only other tools know is of the stored file
 			// Settled when it was new, unless it is about to become logical.
 			doubt = doubt && !(f.Logical && was.Logical)
 		case ours:

@@ -17,8 +17,9 @@ func (t *versionTree) recallName(file string) string {
 	return "index/" + string(t.meta.ID) + "/" + file
 }
 
-// recall fills ix from what was kept; false: nothing, or nothing usable.
-func (t *versionTree) recall(ctx context.Context, ix *versionIndex) bool {
+// recall fills ix from what was kept, with the dataset where that was not told;
+// false: nothing, or nothing usable.
+func (t *versionTree) recall(ctx context.Context, ix *versionIndex, untold bool) bool {
 	b, ok := t.recallBytes(repo.FilesFile)
 	if !ok {
 		return false
@@ -29,7 +30,7 @@ func (t *versionTree) recall(ctx context.Context, ix *versionIndex) bool {
 		return false
 	}
 	dataset := ix.dataset
-	if t.meta.Hash(repo.DatasetFile) == "" {
+	if untold {
 		if b, ok = t.recallBytes(repo.DatasetFile); !ok {
 			return false
 		}
@@ -54,7 +55,7 @@ func (t *versionTree) recallBytes(file string) ([]byte, bool) {
 
 // remember keeps what the catalog said. Whether that works is a matter of time
 // saved.
-func (t *versionTree) remember(ctx context.Context, ix *versionIndex) {
+func (t *versionTree) remember(ctx context.Context, ix *versionIndex, untold bool) {
 	keep := func(file string, b []byte, err error) {
 		if err == nil {
 			var l interface{ Close() error }
@@ -72,7 +73,7 @@ func (t *versionTree) remember(ctx context.Context, ix *versionIndex) {
 	var files bytes.Buffer
 	err := ix.files.Encode(&files)
 	keep(repo.FilesFile, files.Bytes(), err)
-	if t.meta.Hash(repo.DatasetFile) == "" {
+	if untold {
 		b, err := ix.dataset.Encode()
 		keep(repo.DatasetFile, b, err)
 	}

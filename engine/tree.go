@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"path"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tarnfs/tarn/engine/lake"
 	"github.com/tarnfs/tarn/engine/outcome"
 	"github.com/tarnfs/tarn/engine/repo"
 )
@@ -47,7 +45,8 @@ type versionTree struct {
 	loadMu sync.Mutex // one load at a time; guards index
 	index  *versionIndex
 
-	entries atomic.Int64 // of files.json, once it is loaded
+	entries atomic.Int64             // of files.json, once it is loaded
+	names   atomic.Pointer[[]string] // see folderNames
 
 	sizes sync.Map // data file id -> true size of a rewrite that is not the announced one
 }
@@ -113,69 +112,6 @@ func (t *versionTree) useLocked(ix *versionIndex) {
 	ix.build(t)
 	t.index = ix
 	t.entries.Store(int64(ix.files.Len()))
-}
-
-// readIndex fills ix from files.json and dataset.json. A version that another
-// tool made may have neither: then its frozen catalog is read, once.
-func (t *versionTree) readIndex(ctx context.Context, ix *versionIndex) error {
-	damaged := func(err error) error {
-		return outcome.Wrap(outcome.Damaged, "version "+t.meta.ID.Short(), err, "run: tarn verify")
-	}
-	if t.meta.Hash(repo.DatasetFile) != "" {
-		b, err := t.readFile(ctx, repo.DatasetFile)
-		if err != nil {
-			return err
-		}
-		if ix.dataset, err = repo.DecodeDataset(b); err != nil {
-			return damaged(err)
-		}
-	}
-	if t.meta.Hash(repo.FilesFile) == "" {
-		return t.readCatalog(ctx, ix)
-	}
-	f, err := t.where.openFile(ctx, t.meta.ID, repo.FilesFile, t.meta.SHA256[repo.FilesFile])
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	ix.files, err = repo.DecodeFiles(io.NewSectionReader(f, 0, f.Size()), t.e.repo.DataDir())
-	if errors.Is(err, repo.ErrIncomplete) {
-		return t.readCatalog(ctx, ix)
-	}
-	if err != nil {
-		return damaged(err)
-	}
-	return nil
-}
-
-// readCatalog fills ix from the frozen catalog, or from what the cache kept of
-// an earlier look into it.
-func (t *versionTree) readCatalog(ctx context.Context, ix *versionIndex) error {
-	if t.recall(ctx, ix) {
-		return nil
-	}
-	ctx, done := t.e.holding(ctx)
-	defer done()
-	frozen, err := t.where.localCatalog(ctx, t.meta.ID, t.meta.Hash(repo.CatalogFile))
-	if err != nil {
-		return err
-	}
-	picture, err := lake.NewPicture(t.e.worker.ReadFrozen(ctx, lake.ReadFrozenRequest{Path: frozen}), nil)
-	if err != nil {
-		return deskError(err)
-	}
-	content, err := lake.Describe(ctx, picture, t.meta.DuckLake.SnapshotID)
-	if err != nil {
-		return deskError(err)
-	}
-	if ix.files, err = repo.NewFiles(t.e.repo.DataDir(), filesOf(content, t.e.repo.DataDir())); err != nil {
-		return outcome.Wrap(outcome.Damaged, "version "+t.meta.ID.Short(), err, "run: tarn verify")
-	}
-	if t.meta.Hash(repo.DatasetFile) == "" {
-		ix.dataset.Tables, ix.dataset.Views = datasetTables(content)
-	}
-	t.remember(ctx, ix)
-	return nil
 }
 
 // readFile reads a small file of the version's folder, checked.
@@ -308,25 +244,16 @@ func (t *versionTree) Files(schema, table string) []TableFile {
 	return t.index.shown[schema+"/"+table]
 }
 
-// FolderFiles lists the version's folder: version.json and what it has checksums of.
+// FolderFiles lists the version's folder.
 func (t *versionTree) FolderFiles() []FolderFile {
 	if t.meta == nil {
 		return nil
 	}
 	var out []FolderFile
-	for _, name := range folderNames(t.meta) {
+	for _, name := range t.folderNames(context.Background()) {
 		out = append(out, FolderFile{Name: name, Size: t.folderSize(name)})
 	}
 	return out
-}
-
-func folderNames(v *repo.Version) []string {
-	names := []string{repo.VersionFile}
-	for name := range v.SHA256 {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // folderSize asks for the size of a folder file; -1 when it cannot be had.
@@ -340,7 +267,7 @@ func (t *versionTree) folderSize(name string) int64 {
 }
 
 func (t *versionTree) OpenFolderFile(ctx context.Context, name string) (File, error) {
-	if t.meta == nil || !slices.Contains(folderNames(t.meta), name) {
+	if t.meta == nil || !slices.Contains(t.folderNames(ctx), name) {
 		return nil, outcome.New(outcome.NotFound, "no such file in the version: "+name, "")
 	}
 	return t.where.openFile(ctx, t.meta.ID, name, t.meta.SHA256[name])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/outcome"
@@ -15,6 +16,9 @@ import (
 type VerifyOptions struct {
 	Data     bool                    // also read every stored file whose sha256 is known
 	Progress func(done, total int64) // bytes of data files; total grows; may be nil
+	// Engine opens the repository when a version has no complete files.json, for
+	// its frozen catalog to be asked. Without a worker such files are not checked.
+	Engine Options
 }
 
 // VerifyResult says what Verify found.
@@ -56,7 +60,13 @@ func Verify(ctx context.Context, url string, o VerifyOptions) (*VerifyResult, er
 	if err != nil {
 		return nil, err
 	}
-	findings, err := r.CheckWith(ctx, repo.CheckOptions{Data: o.Data, Progress: o.Progress})
+	asked := &catalogAsker{o: o.Engine, url: url}
+	defer asked.close()
+	check := repo.CheckOptions{Data: o.Data, Progress: o.Progress}
+	if o.Engine.Worker != nil {
+		check.Named = asked.files
+	}
+	findings, err := r.CheckWith(ctx, check)
 	if err != nil {
 		return nil, err
 	}
@@ -70,4 +80,42 @@ func Verify(ctx context.Context, url string, o VerifyOptions) (*VerifyResult, er
 		}
 	}
 	return res, nil
+}
+
+// catalogAsker asks frozen catalogs which files a version names. The engine is
+// opened for the first that must be asked.
+type catalogAsker struct {
+	o   Options
+	url string
+
+	mu  sync.Mutex // one at a time: the worker is one
+	e   *Engine
+	err error
+}
+
+func (a *catalogAsker) files(ctx context.Context, id repo.ID) (*repo.Files, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.e == nil && a.err == nil {
+		a.o.URL, a.o.ReadOnly = a.url, true
+		a.e, a.err = Open(ctx, a.o)
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	t, err := a.e.version(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	ix, err := t.loaded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ix.files, nil
+}
+
+func (a *catalogAsker) close() {
+	if a.e != nil {
+		_ = a.e.Close() // it was only read from
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/urfave/cli/v2"
 
@@ -53,9 +54,11 @@ func runVerify(ctx context.Context, k *call, o engine.VerifyOptions) error {
 	if report != nil {
 		o.Progress = func(done, total int64) { report(progress{Done: done, Total: total}) }
 	}
+	w := k.newWorker()
+	o.Engine = k.engineOptions(ctx, p.URL, w)
 	r, err := engine.Verify(ctx, p.URL, o)
 	stop()
-	if err != nil {
+	if err = errors.Join(err, w.Close()); err != nil {
 		return err
 	}
 	if err := k.show(r); err != nil {

@@ -2,17 +2,10 @@ package repo
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tarnfs/tarn/blobstore"
 	"github.com/tarnfs/tarn/engine/outcome"
@@ -52,6 +45,9 @@ type CheckOptions struct {
 	// calls do not overlap. Without Data those count that are there with their
 	// size. The total is of the versions seen so far, and grows.
 	Progress func(done, total int64)
+	// Named is asked which files a version names that has no complete
+	// files.json: its frozen catalog knows. nil: such files are not checked.
+	Named func(ctx context.Context, id ID) (*Files, error)
 }
 
 // Check is CheckWith without options.
@@ -73,7 +69,7 @@ func (r *Repository) CheckWith(ctx context.Context, o CheckOptions) ([]Finding, 
 		}
 		return nil, err
 	}
-	c := checker{r: fresh, o: o, data: map[string]dataFile{}}
+	c := &checker{r: fresh, o: o, data: &dataChecks{files: map[string]dataFile{}, readers: make(chan struct{}, hashesAtOnce), report: o.Progress}}
 	if err := c.run(ctx); err != nil {
 		return c.found, fmt.Errorf("check %s: %w", r.store.URL(), err)
 	}
@@ -85,16 +81,8 @@ type checker struct {
 	o     CheckOptions
 	found []Finding
 
-	sizes map[string]int64    // of every object by key; nil where the store cannot list
-	data  map[string]dataFile // files that versions seen so far name, by path
-
-	read, total int64 // bytes of data files
-}
-
-// dataFile is what must be the same wherever a path is named.
-type dataFile struct {
-	bytes  int64
-	sha256 string
+	sizes map[string]int64 // of every object by key; nil where the store cannot list
+	data  *dataChecks      // shared by the checks of all versions
 }
 
 func (c *checker) add(l Level, key, what string, args ...any) {
@@ -141,28 +129,7 @@ func (c *checker) run(ctx context.Context) error {
 			queue[id] = string(ref)
 		}
 	}
-	// Breadth first over all parents, each version once.
-	seen := map[ID]bool{}
-	for len(queue) > 0 {
-		next := map[ID]string{}
-		for _, id := range slices.Sorted(maps.Keys(queue)) {
-			seen[id] = true
-			v, err := c.version(ctx, id, queue[id])
-			if err != nil {
-				return err
-			}
-			if v == nil {
-				continue
-			}
-			for _, p := range v.Parents {
-				if !seen[p] && queue[p] == "" {
-					next[p] = VersionKey(id, VersionFile)
-				}
-			}
-		}
-		queue = next
-	}
-	return nil
+	return c.versions(ctx, queue)
 }
 
 // list looks at every key of the store.
@@ -234,203 +201,6 @@ func (c *checker) refs(ctx context.Context) ([]RefName, error) {
 		}
 	}
 	return refs, nil
-}
-
-// version checks one version folder; nil when there is no version.json to go on
-// with.
-func (c *checker) version(ctx context.Context, id ID, by string) (*Version, error) {
-	key := VersionKey(id, VersionFile)
-	v, err := c.r.ReadVersion(ctx, id)
-	if errors.Is(err, ErrNoVersion) {
-		c.add(Fault, by, "leads to version %s, which is not there", id)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, c.must(key, err)
-	}
-	if err := c.parents(ctx, v); err != nil {
-		return nil, err
-	}
-	if err := c.must(key, c.r.refuseLaterCatalog(ctx, v)); err != nil {
-		return nil, err
-	}
-	return v, c.folder(ctx, v)
-}
-
-// parents checks that those that can be read are older; a missing or damaged
-// one is found in its turn.
-func (c *checker) parents(ctx context.Context, v *Version) error {
-	var there []*Version
-	for _, id := range v.Parents {
-		p, err := c.r.ReadVersion(ctx, id)
-		switch {
-		case errors.Is(err, ErrNoVersion), err != nil && isFinding(err):
-			return nil
-		case err != nil:
-			return err
-		}
-		there = append(there, p)
-	}
-	return c.must(VersionKey(v.ID, VersionFile), checkAge(v, there))
-}
-
-// folder checks the files beside version.json.
-func (c *checker) folder(ctx context.Context, v *Version) error {
-	for _, name := range []string{CatalogFile, DatasetFile, FilesFile} {
-		if v.Hash(name) == "" {
-			c.add(Note, VersionKey(v.ID, VersionFile), "has no sha256 of %s", name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(v.SHA256)) {
-		if name == DatasetFile || name == FilesFile {
-			continue // read, and so compared, below
-		}
-		if err := c.must(VersionKey(v.ID, name), c.r.VerifyVersionFile(ctx, v.ID, name)); err != nil {
-			return err
-		}
-	}
-	_, _, err := c.r.ReadDataset(ctx, v.ID)
-	if err := c.optional(VersionKey(v.ID, DatasetFile), err); err != nil {
-		return err
-	}
-	files, err := c.r.ReadFiles(ctx, v.ID)
-	if err := c.optional(VersionKey(v.ID, FilesFile), err); err != nil {
-		return err
-	}
-	if files == nil {
-		return nil
-	}
-	return c.dataFiles(ctx, v.ID, files)
-}
-
-// optional is must for a file that other tools may leave out.
-func (c *checker) optional(key string, err error) error {
-	if errors.Is(err, ErrNoFile) || errors.Is(err, ErrIncomplete) {
-		c.add(Note, key, "%v", err)
-		return nil
-	}
-	return c.must(key, err)
-}
-
-// dataFiles checks the files that files.json names, each path once however
-// many versions share it.
-func (c *checker) dataFiles(ctx context.Context, id ID, files *Files) error {
-	var fresh []*File
-	for f := range files.All() {
-		old, ok := c.data[f.Path]
-		switch {
-		case !ok:
-			c.data[f.Path] = dataFile{f.Bytes, f.SHA256}
-			c.total += f.Bytes
-			fresh = append(fresh, f)
-		case old.bytes != f.Bytes, old.sha256 != "" && f.SHA256 != "" && old.sha256 != f.SHA256:
-			c.add(Fault, VersionKey(id, FilesFile), "%s has another size or sha256 in another version", f.Path)
-		}
-	}
-	var good []*File
-	if c.sizes == nil {
-		err := c.r.headEach(ctx, slices.Values(fresh), func(f *File, info blobstore.Info, err error) error {
-			if err != nil && !notExist(err) {
-				return c.must(f.Path, err)
-			}
-			if c.dataFile(id, f, info.Size, err == nil) {
-				good = append(good, f)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	} else {
-		for _, f := range fresh {
-			if size, ok := c.sizes[f.Path]; c.dataFile(id, f, size, ok) {
-				good = append(good, f)
-			}
-		}
-	}
-	if !c.o.Data {
-		for _, f := range good {
-			c.read += f.Bytes
-		}
-		c.progress()
-		return nil
-	}
-	return c.hashes(ctx, good)
-}
-
-// hashesAtOnce is how many data files are read at a time.
-const hashesAtOnce = 8
-
-// hashes reads data files side by side; findings are in the order of good.
-func (c *checker) hashes(ctx context.Context, good []*File) error {
-	found := make([]checker, len(good)) // each with the findings of one file
-	var mu sync.Mutex                   // guards c.read and serializes Progress
-	g, group := errgroup.WithContext(ctx)
-	g.SetLimit(hashesAtOnce)
-	for i, f := range good {
-		if group.Err() != nil {
-			break
-		}
-		g.Go(func() error {
-			found[i].r = c.r
-			err := found[i].hash(group, f)
-			mu.Lock()
-			defer mu.Unlock()
-			c.read += f.Bytes
-			c.progress()
-			return err
-		})
-	}
-	err := g.Wait()
-	for i := range found {
-		c.found = append(c.found, found[i].found...)
-	}
-	if err != nil {
-		return err
-	}
-	return ctx.Err()
-}
-
-func (c *checker) progress() {
-	if c.o.Progress != nil {
-		c.o.Progress(c.read, max(c.total, c.read))
-	}
-}
-
-// dataFile tells whether the file is there with its size.
-func (c *checker) dataFile(id ID, f *File, size int64, there bool) bool {
-	switch {
-	case !there:
-		c.add(Fault, f.Path, "is not there; version %s names it", id)
-	case size != f.Bytes:
-		c.add(Fault, f.Path, "has %d bytes, files.json of version %s says %d", size, id, f.Bytes)
-	default:
-		return true
-	}
-	return false
-}
-
-func (c *checker) hash(ctx context.Context, f *File) error {
-	if f.SHA256 == "" {
-		return nil
-	}
-	rd, _, err := c.r.store.Get(ctx, f.Path)
-	if notExist(err) {
-		c.add(Fault, f.Path, "went away during the check")
-		return nil
-	}
-	if err != nil {
-		return c.must(f.Path, err)
-	}
-	defer rd.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, rd); err != nil {
-		return c.must(f.Path, err)
-	}
-	if got := hexOf(sum.Sum(nil)); got != f.SHA256 {
-		c.add(Fault, f.Path, "its sha256 is %s, files.json says %s", got, f.SHA256)
-	}
-	return nil
 }
 
 // Faults yields the findings that break a promise.

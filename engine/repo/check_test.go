@@ -126,6 +126,9 @@ func TestCheckFindsBrokenRules(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r, store := bareRepo(t)
 			test.make(t, store)
+			for n := 1; n <= 2 && test.name != "later catalog"; n++ {
+				overwrite(t, store, repo.VersionKey(fixedID(n), repo.CatalogFile), "catalog")
+			}
 			overwrite(t, store, "refs/heads/main", string(fixedID(2)))
 			found, err := r.Check(t.Context())
 			if err != nil {

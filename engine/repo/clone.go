@@ -135,7 +135,7 @@ func (r *Repository) CopyVersion(ctx context.Context, v *Version, dst blobstore.
 	case !notExist(err):
 		return fmt.Errorf("look for version %s: %w", v.ID.Short(), err)
 	}
-	names, err := r.folderNames(ctx, v)
+	names, err := r.FolderNames(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -155,9 +155,10 @@ func (r *Repository) CopyVersion(ctx context.Context, v *Version, dst blobstore.
 	return nil
 }
 
-// folderNames lists the files of a version's folder in the order in which they
-// are written: the catalog, further ones, JSON, version.json.
-func (r *Repository) folderNames(ctx context.Context, v *Version) ([]string, error) {
+// FolderNames lists the files of a version's folder in the order in which they
+// are written: the catalog, further ones, JSON, version.json. Where the store
+// cannot list, those that version.json names, and the JSON files that are there.
+func (r *Repository) FolderNames(ctx context.Context, v *Version) ([]string, error) {
 	names := []string{CatalogFile}
 	add := func(name string) {
 		if !slices.Contains(names, name) && name != VersionFile {
@@ -170,7 +171,17 @@ func (r *Repository) folderNames(ctx context.Context, v *Version) ([]string, err
 	prefix := VersionKey(v.ID, "")
 	for info, err := range r.store.List(ctx, prefix) {
 		if errors.Is(err, blobstore.ErrUnsupported) {
-			break // what version.json names is all that can be known
+			for _, name := range []string{DatasetFile, FilesFile} {
+				if v.Hash(name) != "" {
+					continue
+				}
+				if _, err := r.store.Head(ctx, prefix+name); err == nil {
+					add(name)
+				} else if !notExist(err) {
+					return nil, fmt.Errorf("look for %s%s: %w", prefix, name, err)
+				}
+			}
+			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list version %s: %w", v.ID.Short(), err)

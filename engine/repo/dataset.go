@@ -60,11 +60,51 @@ type View struct {
 }
 
 // Merge is the dataset.json of a commit: what people edited, with the tables
-// and views that the commit found. Whatever edited says about those is ignored.
+// and views that the commit found. What edited says about those is ignored, but
+// for fields that only other tools know: a table, column or view that is still
+// there keeps its own.
 func Merge(edited *Dataset, tables []Table, views []View) *Dataset {
 	d := *edited
-	d.Tables, d.Views = tables, views
+	d.Tables, d.Views = slices.Clone(tables), slices.Clone(views)
+	type name struct{ schema, name string }
+	old := map[name]*Table{}
+	for i := range edited.Tables {
+		t := &edited.Tables[i]
+		old[name{t.Schema, t.Name}] = t
+	}
+	for i := range d.Tables {
+		t := &d.Tables[i]
+		if was := old[name{t.Schema, t.Name}]; was != nil {
+			t.Extra, t.Columns = was.Extra, keepColumns(t.Columns, was.Columns)
+		}
+	}
+	for i := range d.Views {
+		v := &d.Views[i]
+		for _, was := range edited.Views {
+			if was.Schema == v.Schema && was.Name == v.Name {
+				v.Extra = was.Extra
+			}
+		}
+	}
 	return &d
+}
+
+// keepColumns gives columns the unknown fields that they had.
+func keepColumns(columns, was []Column) []Column {
+	extra := map[string]map[string]json.RawMessage{}
+	for _, c := range was {
+		if len(c.Extra) > 0 {
+			extra[c.Name] = c.Extra
+		}
+	}
+	if len(extra) == 0 {
+		return columns
+	}
+	columns = slices.Clone(columns)
+	for i := range columns {
+		columns[i].Extra = extra[columns[i].Name]
+	}
+	return columns
 }
 
 // DecodeDataset reads dataset.json. People edit it: a fault is ErrMalformed
@@ -263,4 +303,20 @@ func SameDataset(a, b []byte) (bool, error) {
 		return false, err
 	}
 	return bytes.Equal(a, b), nil
+}
+
+// SameEdits tells whether two datasets say the same in all that people edit:
+// everything but tables and views.
+func SameEdits(a, b *Dataset) (bool, error) {
+	text := func(d *Dataset) ([]byte, error) {
+		edits := *d
+		edits.Tables, edits.Views = nil, nil
+		return edits.Encode()
+	}
+	at, err := text(a)
+	if err != nil {
+		return false, err
+	}
+	bt, err := text(b)
+	return bytes.Equal(at, bt), err
 }

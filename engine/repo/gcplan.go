@@ -256,7 +256,7 @@ func (c *reach) walk(ctx context.Context, from []ID, loose bool) error {
 		case errors.Is(err, ErrNoVersion):
 			err = damaged(err, "the repository is damaged: a ref leads to version %s, which is not there", id)
 		case err == nil:
-			err = c.r.refuseLaterCatalog(inner, v)
+			err = c.r.RefuseLater(inner, v)
 		}
 		if err != nil {
 			group.Go(func() error { return err }) // the first error of all is the one to tell

@@ -167,7 +167,7 @@ func Open(ctx context.Context, store blobstore.Store) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.refuseLaterCatalog(ctx, v); err != nil {
+	if err := r.RefuseLater(ctx, v); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -197,9 +197,10 @@ func readFormat(ctx context.Context, store blobstore.Store) (*Format, error) {
 	return f, err
 }
 
-// refuseLaterCatalog: a version whose catalog is metadata.db was written in a
-// later format that kept the number in fdl.json.
-func (r *Repository) refuseLaterCatalog(ctx context.Context, v *Version) error {
+// RefuseLater: a version whose catalog is metadata.db was written in a later
+// format that kept the number in fdl.json. It is ErrLaterFormat; asked of the
+// store only where version.json has no sha256 of the catalog.
+func (r *Repository) RefuseLater(ctx context.Context, v *Version) error {
 	if v.Hash(CatalogFile) != "" {
 		return nil
 	}
