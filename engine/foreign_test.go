@@ -403,7 +403,11 @@ func (f *foreigner) commitsOn(keeps []string) {
 	commit(t, ann)
 	id := push(t, ann).Tip
 	drop(t, bob, "main/t/bob.csv", "id,name,pop\n20,Bob,1\n")
-	remove(t, bob, "main/t/b.parquet")
+	for _, file := range bob.Base().Files("main", "t") { // without files.json by its stored name
+		if strings.HasPrefix(file.Name, "b") {
+			remove(t, bob, "main/t/"+file.Name)
+		}
+	}
 	commit(t, bob)
 	if _, err := bob.Push(ctx, engine.PushOptions{}); outcome.Of(err) != outcome.Moved {
 		t.Errorf("push of the second: %v", err)
@@ -480,5 +484,101 @@ func (f *foreigner) collects() {
 	}
 	if r, err := engine.Verify(t.Context(), f.url, engine.VerifyOptions{Data: true, Engine: f.options("verifier")}); err != nil || len(r.Faults) > 0 {
 		t.Errorf("after gc: %+v, %v", r, err)
+	}
+}
+
+// TestLaterLayouts: what a later tool wrote is refused by name by every verb,
+// and nothing is written: a higher format_version, a catalog metadata.db at
+// HEAD or behind another ref.
+func TestLaterLayouts(t *testing.T) {
+	later := func(f *foreigner) {
+		s := f.store()
+		replaceKey(t, s, repo.VersionKey(f.id, "metadata.db"), []byte("a later catalog"))
+		f.edit(map[string][]byte{repo.CatalogFile: nil}, nil, func(name string) bool { return name != repo.CatalogFile })
+	}
+	for kind, place := range foreignStores {
+		t.Run(kind, func(t *testing.T) {
+			f := newForeigner(t, place(t))
+			ctx := t.Context()
+			wantRefused := func(what string, err error, text string) {
+				t.Helper()
+				if outcome.Of(err) != outcome.Refused || !strings.Contains(err.Error(), text) {
+					t.Errorf("%s: %v, want %q refused", what, err, text)
+				}
+			}
+			// Behind another branch: the verbs that look into it.
+			e, w := f.open("maker")
+			defer e.Close()
+			if _, err := e.CreateBranch(ctx, "later", "main"); err != nil {
+				t.Fatal(err)
+			}
+			drop(t, w, "main/t/c.csv", "id,name,pop\n4,Davos,1\n")
+			commit(t, w)
+			push(t, w)
+			drop(t, w, "main/t/d.csv", "id,name,pop\n5,Egg,1\n")
+			commit(t, w) // waits
+			side, err := e.OpenWork(ctx, "later")
+			if err != nil {
+				t.Fatal(err)
+			}
+			drop(t, side, "main/t/side.csv", "id,name,pop\n6,Fey,1\n")
+			commit(t, side)
+			f.id = push(t, side).Tip
+			later(f)
+			before := objects(t, f.store())
+			const name = "has metadata.db instead of ducklake.duckdb: a later repository format"
+			o := f.options("other")
+			other, err := engine.Open(ctx, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			v, err := other.Version(ctx, f.id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantRefused("reading", v.Load(ctx), name)
+			_, err = other.OpenWork(ctx, "later")
+			wantRefused("opening a working folder", err, name)
+			_, err = other.Checkout(ctx, "later", filepath.Join(t.TempDir(), "co"))
+			wantRefused("checkout", err, name)
+			_, err = other.Diff(ctx, "later", "main")
+			wantRefused("diff", err, name)
+			_, err = other.DiffWithRows(ctx, "later", "main", 10)
+			wantRefused("diff --rows", err, name)
+			_, err = other.Show(ctx, "later")
+			wantRefused("show", err, name)
+			_, err = other.Clone(ctx, filepath.Join(t.TempDir(), "clone.lake"), engine.CopyOptions{})
+			wantRefused("clone", err, name)
+			main, err := other.OpenWork(ctx, "main")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = main.Merge(ctx, engine.MergeOptions{From: "later"})
+			wantRefused("merge", err, name)
+			_, err = main.Restore(ctx, engine.RestoreOptions{From: "later"})
+			wantRefused("restore", err, name)
+			_, err = other.GC(ctx, engine.GCOptions{DryRun: true})
+			wantRefused("gc", err, name)
+			if r, err := engine.Verify(ctx, f.url, engine.VerifyOptions{Engine: o}); err != nil || !slices.ContainsFunc(r.Faults, func(s string) bool { return strings.Contains(s, name) }) {
+				t.Errorf("verify: %+v, %v", r, err)
+			}
+			if after := objects(t, f.store()); !maps.Equal(before, after) {
+				t.Error("something was written")
+			}
+
+			// At HEAD, and by number: the root as a whole.
+			replaceKey(t, f.store(), "HEAD", []byte("ref: refs/heads/later\n"))
+			_, err = engine.Open(ctx, f.options("third"))
+			wantRefused("open", err, name)
+			replaceKey(t, f.store(), "fdl.json", []byte(`{"format_version": 2, "anything": []}`))
+			const number = "fdl.json has format_version 2, this tarn reads up to 1"
+			_, err = engine.Open(ctx, f.options("third"))
+			wantRefused("open", err, number)
+			_, err = engine.Init(ctx, f.url, engine.InitOptions{})
+			wantRefused("init", err, number)
+			_, err = engine.Verify(ctx, f.url, engine.VerifyOptions{})
+			wantRefused("verify", err, number)
+		})
 	}
 }
