@@ -67,6 +67,9 @@ func Verify(ctx context.Context, url string, o VerifyOptions) (*VerifyResult, er
 		check.Named = asked.files
 	}
 	findings, err := r.CheckWith(ctx, check)
+	if err != nil && ctx.Err() != nil {
+		return nil, outcome.Wrap(outcome.Interrupted, "verify", context.Cause(ctx), "nothing was changed; run it again")
+	}
 	if err != nil {
 		return nil, err
 	}
