@@ -140,6 +140,54 @@ func (s *bucket) swap(ctx context.Context, key string, have Version, data []byte
 // send uploads a body whose hash is known, on the upload's condition. Nothing
 // becomes visible unless size and hash of what was read are those announced.
 func (s *bucket) send(ctx context.Context, w *upload, b Body) (Version, error) {
+	v, err := Version(""), errAnotherWay
+	if p, ok := s.p.(wholePutter); ok && w.size < manyParts {
+		v, err = s.sendWhole(ctx, p, w, b)
+	}
+	if errors.Is(err, errAnotherWay) {
+		v, err = s.sendParts(ctx, w, b)
+	}
+	if err != nil || v != "" {
+		return v, err
+	}
+	// The library dropped the reply. What is there now is ours if its hash is.
+	a, err := s.b.Attributes(ctx, w.key)
+	if err != nil {
+		return "", s.translate(ctx, err)
+	}
+	info := s.p.attributes(a)
+	if a.Metadata[metaSHA] != b.SHA256 {
+		return "", fmt.Errorf("%w: replaced as soon as it was written", ErrConflict)
+	}
+	return info.Version, nil
+}
+
+// sendWhole sends a body that is one request, compared before it is sent.
+func (s *bucket) sendWhole(ctx context.Context, p wholePutter, w *upload, b Body) (Version, error) {
+	weight := w.size + 64<<10
+	if err := s.memory.Acquire(ctx, weight); err != nil {
+		return "", err
+	}
+	defer s.memory.Release(weight)
+	data, free, err := b.inMemory()
+	if err != nil {
+		return "", err
+	}
+	v, err := p.putWhole(ctx, w, data, b.SHA256)
+	switch {
+	case err == nil:
+		free()
+		return v, nil
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	case errors.Is(err, errAnotherWay):
+		return "", err
+	}
+	return "", s.translate(ctx, err)
+}
+
+// sendParts streams a body, in parts when it is large.
+func (s *bucket) sendParts(ctx context.Context, w *upload, b Body) (Version, error) {
 	part := max(partSize, (w.size+maxParts-1)/maxParts)
 	weight := min(2*w.size+64<<10, int64(uploadMemory))
 	if w.size >= manyParts {
@@ -173,26 +221,13 @@ func (s *bucket) send(ctx context.Context, w *upload, b Body) (Version, error) {
 	}
 	switch {
 	case err == nil:
+		return v, nil
 	case outer.Err() != nil:
 		return "", fmt.Errorf("interrupted: %w", context.Cause(outer))
 	case src.err != nil: // the caller's own trouble, as it was
 		return "", src.err
-	default:
-		return "", s.translate(outer, err)
 	}
-	if v != "" {
-		return v, nil
-	}
-	// The library dropped the reply. What is there now is ours if its hash is.
-	a, err := s.b.Attributes(outer, w.key)
-	if err != nil {
-		return "", s.translate(outer, err)
-	}
-	info := s.p.attributes(a)
-	if a.Metadata[metaSHA] != b.SHA256 {
-		return "", fmt.Errorf("%w: replaced as soon as it was written", ErrConflict)
-	}
-	return info.Version, nil
+	return "", s.translate(outer, err)
 }
 
 // checkedReader is a body on its way. Before it says that it has ended it

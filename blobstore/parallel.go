@@ -183,7 +183,7 @@ func (d *download) turn() error {
 			<-d.s.held
 			return p.err
 		}
-		d.current = &heldPiece{data: p.data, free: func() { <-d.s.held }}
+		d.current = &heldPiece{data: p.data, free: func() { giveBack(p.data); <-d.s.held }}
 	case d.next < d.info.Size: // there was no memory to fetch ahead
 		n := min(partSize, d.info.Size-d.next)
 		r, _, err := d.s.p.part(d.ctx, d.key, d.next, n, d.info.Version)
@@ -216,7 +216,7 @@ func (d *download) Close() error {
 	return err
 }
 
-// heldPiece reads a range and gives its memory back at the end.
+// heldPiece reads what is in memory and gives that back at the end.
 type heldPiece struct {
 	data []byte
 	at   int
@@ -240,7 +240,6 @@ func (h *heldPiece) WriteTo(w io.Writer) (int64, error) {
 
 func (h *heldPiece) Close() error {
 	if h.free != nil {
-		giveBack(h.data)
 		h.free()
 	}
 	h.free, h.data, h.at = nil, nil, 0

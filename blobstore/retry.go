@@ -62,14 +62,23 @@ func (s *retrying) Unwrap() Store { return s.Store }
 
 // again makes the call until it succeeds or should not be repeated.
 func again[T any](ctx context.Context, s *retrying, op Op, key string, call func() (T, error)) (T, error) {
+	got, err := call()
+	if err == nil {
+		return got, nil // nearly always: and what repeating takes is not free
+	}
 	var none T
 	var last error
 	var failing time.Time // since when
 	pause := &backoff.ExponentialBackOff{
 		InitialInterval: firstPause, MaxInterval: lastPause, Multiplier: 2, RandomizationFactor: 0.5,
 	}
-	got, err := backoff.Retry(ctx, func() (T, error) {
-		v, err := call()
+	first := true
+	got, err = backoff.Retry(ctx, func() (T, error) {
+		v, err := got, err // of the first try, which has failed
+		if !first {
+			v, err = call()
+		}
+		first = false
 		if err == nil {
 			return v, nil
 		}
@@ -118,8 +127,9 @@ func repeatable(ctx context.Context, err error) bool {
 
 // opened is what a read call returns.
 type opened struct {
-	r    io.ReadCloser
-	info Info
+	r     io.ReadCloser
+	info  Info
+	whole bool // r is in memory
 }
 
 func (s *retrying) Get(ctx context.Context, key string) (io.ReadCloser, Info, error) {
@@ -148,20 +158,21 @@ func (s *retrying) part(ctx context.Context, key string, off, n int64, v Version
 		if err != nil {
 			return opened{}, err
 		}
-		if left := info.Size - off; info.Size > wholeObject && (n < 0 || n > wholeObject) && left > wholeObject {
-			return opened{r, info}, nil
+		left := max(0, info.Size-off)
+		if n >= 0 {
+			left = min(left, n)
+		}
+		if left > wholeObject {
+			return opened{r, info, false}, nil
 		}
 		defer r.Close()
-		data, err := io.ReadAll(r)
-		if err != nil {
-			return opened{}, err
-		}
-		return opened{io.NopCloser(bytes.NewReader(data)), info}, nil
+		whole, err := inOnePiece(r, left)
+		return opened{whole, info, true}, err
 	})
 	if err != nil {
 		return nil, Info{}, err
 	}
-	if _, ok := o.r.(*resuming); ok || o.info.Version == "" {
+	if o.whole || o.info.Version == "" {
 		return o.r, o.info, nil
 	}
 	end := o.info.Size
@@ -169,6 +180,40 @@ func (s *retrying) part(ctx context.Context, key string, off, n int64, v Version
 		end = min(end, off+min(n, end))
 	}
 	return &resuming{ctx: ctx, s: s, inner: inner, key: key, v: o.info.Version, r: o.r, at: off, end: end}, o.info, nil
+}
+
+// inOnePiece reads to the end of r, where likely bytes are expected.
+func inOnePiece(r io.Reader, likely int64) (io.ReadCloser, error) {
+	data, free := borrowBytes(likely + 1)
+	n, ended, err := fill(data, r)
+	switch {
+	case err != nil:
+		free()
+		return nil, err
+	case ended:
+		return &heldPiece{data: data[:n], free: free}, nil
+	}
+	// Longer than it was said to be: not ours to judge.
+	rest, err := io.ReadAll(r)
+	whole := append(bytes.Clone(data), rest...)
+	free()
+	return io.NopCloser(bytes.NewReader(whole)), err
+}
+
+// fill reads until data is full or r ends. Not io.ReadFull: its word for a
+// short end is also a network's for a broken one.
+func fill(data []byte, r io.Reader) (n int, ended bool, err error) {
+	for n < len(data) {
+		m, err := r.Read(data[n:])
+		n += m
+		if err == io.EOF {
+			return n, true, nil
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
+	return n, false, nil
 }
 
 // resuming is a body whose rest is asked for again, of the same version, when
@@ -201,7 +246,7 @@ func (r *resuming) Read(p []byte) (int, error) {
 		r.r.Close()
 		o, oerr := again(r.ctx, r.s, OpGetRange, r.key, func() (opened, error) {
 			body, info, err := r.inner.part(r.ctx, r.key, r.at, r.end-r.at, r.v)
-			return opened{body, info}, err
+			return opened{body, info, false}, err
 		})
 		if oerr != nil {
 			r.r = failed{oerr}

@@ -111,7 +111,7 @@ func openS3(ctx context.Context, u cloudURL, transport http.RoundTripper) (*buck
 	if err != nil {
 		return nil, cloudSetup(ctx, u, err)
 	}
-	p := &s3Provider{client: client, bucket: u.bucket, checksums: cfg.RequestChecksumCalculation}
+	p := &s3Provider{client: client, bucket: u.bucket, checksums: cfg.RequestChecksumCalculation, encryption: encryption, kmsKey: kms}
 	return newBucket(u, b, p, idle(transport)), nil
 }
 
@@ -218,9 +218,15 @@ type s3Provider struct {
 	client    *s3.Client
 	bucket    string
 	checksums aws.RequestChecksumCalculation
+
+	encryption types.ServerSideEncryption // by the server; "": as the bucket has it
+	kmsKey     string
 }
 
-var _ provider = (*s3Provider)(nil)
+var (
+	_ provider    = (*s3Provider)(nil)
+	_ wholePutter = (*s3Provider)(nil)
+)
 
 func (p *s3Provider) writing(ctx context.Context, w *upload) (context.Context, func(as func(any) bool) error) {
 	c := &s3Upload{Client: p.client}
@@ -238,7 +244,9 @@ func (p *s3Provider) writing(ctx context.Context, w *upload) (context.Context, f
 		*tm = *transfermanager.New(c, func(o *transfermanager.Options) {
 			o.RequestChecksumCalculation = p.checksums
 			o.PartSizeBytes = max(partSize, (w.size+maxParts-1)/maxParts)
-			o.MultipartUploadThreshold = manyParts
+			// At once, where it goes in parts: what is read to find that out is
+			// read into memory that grows.
+			o.MultipartUploadThreshold = min(manyParts, o.PartSizeBytes)
 			o.Concurrency = parallelParts
 			// Also when interrupted: parts of an upload that is neither
 			// completed nor aborted are stored, and paid for.

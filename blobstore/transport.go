@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -55,7 +56,7 @@ func newTransport(p Patience, m *Metrics) http.RoundTripper {
 			if err != nil {
 				return nil, err
 			}
-			return &impatient{Conn: c, silence: p.silence()}, nil
+			return &impatient{Conn: c, silence: p.silence(), since: time.Now()}, nil
 		},
 		TLSHandshakeTimeout:   min(dialTime, p.silence()),
 		ExpectContinueTimeout: time.Second,
@@ -79,10 +80,23 @@ func newTransport(p Patience, m *Metrics) http.RoundTripper {
 type impatient struct {
 	net.Conn
 	silence time.Duration
+	since   time.Time    // of the connection
+	set     atomic.Int64 // when the deadline was put off last, after since
+}
+
+// alive puts the deadline off, where that makes a difference: it is a timer of
+// the runtime, and asked for with every few KiB.
+func (c *impatient) alive() error {
+	now := time.Since(c.since)
+	if last := time.Duration(c.set.Load()); last > 0 && now-last < c.silence/64 {
+		return nil
+	}
+	c.set.Store(int64(now))
+	return c.SetDeadline(time.Now().Add(c.silence))
 }
 
 func (c *impatient) Read(p []byte) (int, error) {
-	if err := c.SetDeadline(time.Now().Add(c.silence)); err != nil {
+	if err := c.alive(); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(p)
@@ -93,7 +107,7 @@ func (c *impatient) Write(p []byte) (int, error) {
 	const piece = 256 << 10
 	written := 0
 	for {
-		if err := c.SetDeadline(time.Now().Add(c.silence)); err != nil {
+		if err := c.alive(); err != nil {
 			return written, err
 		}
 		n, err := c.Conn.Write(p[:min(len(p), piece)])
