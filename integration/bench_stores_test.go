@@ -79,7 +79,7 @@ func BenchmarkStores(b *testing.B) {
 						b.Fatal(err)
 					}
 					for way, f := range move {
-						unix.Sync()        // or one pays for what another has written
+						unix.Sync() // or one pays for what another has written
 						start, cpu := time.Now(), processorTime(b)
 						if err := f(prefix, dir); err != nil {
 							b.Fatalf("%s: %v", name, err)
