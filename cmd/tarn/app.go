@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -161,6 +162,12 @@ func newCall(h *host, c *cli.Context) (*call, error) {
 	var err error
 	if k.conf, err = readConfig(h, func(flag string) string { return localString(c, flag) }); err != nil {
 		return nil, err
+	}
+	if v := k.values["token_file"]; v.Source == "file" {
+		// Named for this process and those it starts, as the environment would.
+		if err := os.Setenv(envTokenFile, v.Value); err != nil {
+			return nil, err
+		}
 	}
 	if k.cache, err = k.cacheOptions(); err != nil {
 		return nil, err

@@ -34,7 +34,12 @@ var settings = []setting{
 	{"cache_size", "cache-size", "TARN_CACHE_SIZE", "10G"},
 	{"cache_min_free", "cache-min-free", "TARN_CACHE_MIN_FREE", ""},
 	{"store", "store", "TARN_STORE", ""},
+	{"token_file", "", envTokenFile, ""},
 }
+
+// envTokenFile names the file of the tokens of web stores, which are looked
+// for by whoever opens one: blobstore, also in a process of its own.
+const envTokenFile = "TARN_TOKEN_FILE"
 
 // conf is the outcome of looking: what is in force, and where it comes from.
 type conf struct {
@@ -104,6 +109,7 @@ func readConfigFile(path string) (map[string]string, error) {
 		CacheSize *string `toml:"cache_size"`
 		CacheFree *string `toml:"cache_min_free"`
 		Store     *string `toml:"store"`
+		TokenFile *string `toml:"token_file"`
 	}
 	d := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
@@ -112,11 +118,14 @@ func readConfigFile(path string) (map[string]string, error) {
 	values := map[string]string{}
 	for key, v := range map[string]*string{
 		"author": f.Author, "log_level": f.LogLevel, "log_format": f.LogFormat, "cache_size": f.CacheSize, "cache_min_free": f.CacheFree,
-		"store": f.Store,
+		"store": f.Store, "token_file": f.TokenFile,
 	} {
 		if v != nil {
 			values[key] = *v
 		}
+	}
+	if v := values["token_file"]; v != "" && !filepath.IsAbs(v) {
+		values["token_file"] = filepath.Join(filepath.Dir(path), v)
 	}
 	return values, nil
 }
@@ -141,7 +150,7 @@ func configCommand(h *host) *cli.Command {
 		Name:     "config",
 		Usage:    "print the settings in force, and where each comes from",
 		Category: catTool,
-		Description: manual("A flag is stronger than the environment, the environment than config.toml in\n$XDG_CONFIG_HOME/tarn. Settings: author, log_level, log_format, cache_size, cache_min_free,\nstore (where new working folders keep their ledger, see tarn help mount).",
+		Description: manual("A flag is stronger than the environment, the environment than config.toml in\n$XDG_CONFIG_HOME/tarn. Settings: author, log_level, log_format, cache_size, cache_min_free,\ntoken_file (of the tokens of web stores, beside config.toml or an absolute path),\nstore (where new working folders keep their ledger, see tarn help mount).",
 			"tarn config --json"),
 		Action: action(h, 0, 0, func(c *cli.Context, k *call) error { return runConfig(c.Context, k) }),
 	}

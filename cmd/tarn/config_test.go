@@ -69,3 +69,21 @@ func TestConfigRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestConfigTokenFile: the file of tokens that config.toml names is the one
+// that stores look for, unless the environment names another.
+func TestConfigTokenFile(t *testing.T) {
+	h := newTestHost(t)
+	t.Setenv("TARN_TOKEN_FILE", "")
+	writeConfig(t, h, "token_file = \"tokens\"\n")
+	want := filepath.Join(h.env["XDG_CONFIG_HOME"], "tarn", "tokens")
+	out, _ := h.run(t, outcome.Done, "config")
+	if !strings.Contains(out, "token_file = \""+want+"\"  # file\n") || os.Getenv("TARN_TOKEN_FILE") != want {
+		t.Errorf("stores look for %q:\n%s", os.Getenv("TARN_TOKEN_FILE"), out)
+	}
+	t.Setenv("TARN_TOKEN_FILE", "")
+	h.env["TARN_TOKEN_FILE"] = "/other"
+	if out, _ := h.run(t, outcome.Done, "config"); !strings.Contains(out, "token_file = \"/other\"  # environment\n") || os.Getenv("TARN_TOKEN_FILE") != "" {
+		t.Errorf("with the environment's:\n%s", out)
+	}
+}

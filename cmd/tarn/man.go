@@ -78,7 +78,6 @@ func environment() []struct{ name, what string } {
 	vars := []struct{ name, what string }{
 		{"TARN_REPO", "URL or folder of the repository, where neither an option nor the current folder names one"},
 		{"TARN_TOKEN", "bearer token for repositories over HTTP"},
-		{"TARN_TOKEN_FILE", "file that holds the token; read anew when it changes"},
 		{"AWS_*, GOOGLE_*, AZURE_*", "keys of object stores, as the providers' own tools read them"},
 	}
 	for _, s := range settings {
