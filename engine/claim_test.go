@@ -13,8 +13,8 @@ import (
 	"github.com/tarnfs/tarn/engine/repo"
 )
 
-// claims are the claims that lie in a repository.
-func claims(t testing.TB, b *bench) []string {
+// claimsIn are the claims that lie in a repository.
+func claimsIn(t testing.TB, b *bench) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(b.root(), repo.ClaimPrefix+"*"))
 	if err != nil {
@@ -31,7 +31,7 @@ func TestBeatenGoesFirst(t *testing.T) {
 	drop(t, wa, "main/towns/ann.csv", "id,name\n10,Ann\n")
 	commit(t, wa)
 	push(t, wa)
-	if got := claims(t, ann); len(got) != 0 {
+	if got := claimsIn(t, ann); len(got) != 0 {
 		t.Errorf("who was not beaten claims: %v", got)
 	}
 	drop(t, wb, "main/towns/bob.csv", "id,name\n20,Bob\n")
@@ -40,7 +40,7 @@ func TestBeatenGoesFirst(t *testing.T) {
 		t.Fatalf("push: %v", err)
 	}
 	bobs := pull(t, wb).ID
-	if got := claims(t, ann); len(got) != 1 {
+	if got := claimsIn(t, ann); len(got) != 1 {
 		t.Fatalf("claims after a pull: %v", got)
 	}
 	drop(t, wa, "main/towns/more.csv", "id,name\n11,Ann\n")
@@ -61,12 +61,12 @@ func TestBeatenGoesFirst(t *testing.T) {
 	if err := <-pushed; outcome.Of(err) != outcome.Moved {
 		t.Errorf("who gave way: %v", err)
 	}
-	if got := claims(t, ann); len(got) != 0 {
+	if got := claimsIn(t, ann); len(got) != 0 {
 		t.Errorf("claims after the push: %v", got)
 	}
 	pull(t, wa)
 	push(t, wa)
-	if got := claims(t, ann); len(got) != 0 {
+	if got := claimsIn(t, ann); len(got) != 0 {
 		t.Errorf("claims at the end: %v", got)
 	}
 }
@@ -90,7 +90,7 @@ func TestClaimOfTheDead(t *testing.T) {
 			return errors.Join(os.WriteFile(claim, []byte(strings.Repeat("x", 10_000)), 0o644), os.Chtimes(claim, old, old))
 		},
 	} {
-		found := claims(t, ann)
+		found := claimsIn(t, ann)
 		if len(found) != 1 {
 			t.Fatalf("claims: %v", found)
 		}
@@ -108,14 +108,14 @@ func TestClaimOfTheDead(t *testing.T) {
 		if took := time.Since(start); i == 0 && took < 5*time.Second || took > time.Minute {
 			t.Errorf("claim %d: the push took %v", i, took)
 		}
-		if got := claims(t, ann); len(got) != 0 {
+		if got := claimsIn(t, ann); len(got) != 0 {
 			t.Errorf("claim %d is left: %v", i, got)
 		}
 		if err := os.WriteFile(found[0], text, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Remove(claims(t, ann)[0]); err != nil {
+	if err := os.Remove(claimsIn(t, ann)[0]); err != nil {
 		t.Fatal(err)
 	}
 }

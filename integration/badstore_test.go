@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tarnfs/tarn/blobstore/blobtest/servers"
 )
@@ -348,7 +349,7 @@ func TestBadObjects(t *testing.T) {
 func twoLines(t testing.TB, where string, r result) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
-	if len(lines) != 2 || !strings.HasPrefix(lines[0], "tarn: ") || !strings.HasPrefix(lines[1], "  ") || len(lines[0]) > 600 || strings.ContainsAny(r.out, "\x00\x1b\xff") {
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "tarn: ") || !strings.HasPrefix(lines[1], "  ") || len(lines[0]) > 600 || strings.ContainsAny(r.out, "\x00\x1b") || !utf8.ValidString(r.out) {
 		t.Errorf("%s: not one line what and one what to do:\n%q", where, clip(r.out))
 	}
 }

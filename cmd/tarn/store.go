@@ -15,7 +15,7 @@ func storeFlag() cli.Flag {
 }
 
 func takeOverFlag(ledger string) cli.Flag {
-	return &cli.BoolFlag{Name: "take-over", Usage: "take "+ledger+" from the host that holds it, which is shut out"}
+	return &cli.BoolFlag{Name: "take-over", Usage: "take " + ledger + " from the host that holds it, which is shut out"}
 }
 
 // absoluteStore checks the name of a catalog store, and makes the folder of an
