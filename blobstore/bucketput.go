@@ -1,6 +1,7 @@
 package blobstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -186,7 +187,7 @@ func (s *bucket) sendWhole(ctx context.Context, p wholePutter, w *upload, b Body
 	return "", s.translate(ctx, err)
 }
 
-// sendParts streams a body, in parts when it is large.
+// sendParts sends a body by the library: in parts, streamed, when it is large.
 func (s *bucket) sendParts(ctx context.Context, w *upload, b Body) (Version, error) {
 	part := max(partSize, (w.size+maxParts-1)/maxParts)
 	weight := min(2*w.size+64<<10, int64(uploadMemory))
@@ -198,6 +199,15 @@ func (s *bucket) sendParts(ctx context.Context, w *upload, b Body) (Version, err
 	}
 	defer s.memory.Release(weight)
 
+	if w.size < manyParts {
+		// Compared before anything is sent: an upload that is broken off in its
+		// only request may have been taken all the same.
+		data, _, err := b.inMemory() // not given back: a broken connection may still read it
+		if err != nil {
+			return "", err
+		}
+		b = Body{Size: b.Size, SHA256: b.SHA256, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
+	}
 	r, err := b.reader()
 	if err != nil {
 		return "", err

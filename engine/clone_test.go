@@ -187,8 +187,12 @@ func TestCloneStopped(t *testing.T) {
 		if herr == nil && !strings.Contains(err.Error(), "finish") {
 			t.Fatalf("call %d: there is a HEAD before the end: %v", n, err)
 		}
-		if _, err := e.Clone(t.Context(), "", engine.CopyOptions{Store: dst}); err != nil {
-			t.Fatalf("call %d: again: %v", n, err)
+		// Where the mark is gone, too, the clone was complete, and a place that is
+		// taken is refused.
+		_, merr := dst.Head(t.Context(), "clone.json")
+		complete := herr == nil && errors.Is(merr, blobstore.ErrNotExist)
+		if _, err := e.Clone(t.Context(), "", engine.CopyOptions{Store: dst}); (err != nil) != complete || complete && outcome.Of(err) != outcome.Conflict {
+			t.Fatalf("call %d: again, complete %v: %v", n, complete, err)
 		}
 		if d := cmp.Diff(want, objects(t, dst)); d != "" {
 			t.Fatalf("call %d: the copy differs: %s", n, d)

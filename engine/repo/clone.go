@@ -81,6 +81,9 @@ func (r *Repository) FinishClone(ctx context.Context, dst blobstore.Store) error
 		}
 	}
 	if err := dst.Delete(ctx, cloneFile); err != nil {
+		if _, there := dst.Head(ctx, cloneFile); notExist(there) {
+			return nil // only the answer was lost
+		}
 		return fmt.Errorf("finish the clone: %w", err)
 	}
 	return nil
