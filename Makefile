@@ -46,9 +46,10 @@ setup: ## install what tests need: Debian packages (as root), Python clients, ob
 unit: ## unit tests: seconds (those that ask a real client are skipped before `make setup`)
 	$(VENV) $(GO) test $(SHORT) $(TESTFLAGS) -timeout 30m $(UNIT)
 
-# The servers and clients of the tests are heavy: one package at a time.
+# The servers and clients of the tests are heavy: one package at a time. Those
+# that run at once do so because they wait.
 integration: setup ## tests with real mounts, real clients and kill -9
-	$(VENV) $(GO) test $(TESTFLAGS) -p 1 -timeout 50m $(shell $(GO) list ./integration/... | grep -v '/soak')
+	$(VENV) $(GO) test $(TESTFLAGS) -p 1 -parallel 8 -timeout 50m $(shell $(GO) list ./integration/... | grep -v '/soak')
 
 test: ## every test: unit (slow ones, too) and integration, clients installed first
 	@$(MAKE) --no-print-directory setup
