@@ -110,8 +110,8 @@ func TestCatalogsMadeElsewhere(t *testing.T) {
 	t.Run("the twenty steps", func(t *testing.T) {
 		sb := newSandbox(t)
 		dir := sb.plainCheckout()
-		sb.putCatalog(dir, fixture(t, "steps.sql"))
-		if err := os.CopyFS(filepath.Join(sb.repo, "data"), os.DirFS(filepath.Join("..", "engine", "lake", "worker", "testdata", "steps", "data"))); err != nil {
+		sb.putCatalog(dir, fixture(t, "steps/20-msg.sql"))
+		if err := os.CopyFS(filepath.Join(sb.repo, "data"), os.DirFS(filepath.Join("..", "engine", "lake", "testdata", "steps", "data"))); err != nil {
 			t.Fatal(err)
 		}
 		want := sb.inCheckout(dir, sb.attachSQL(dir), "SELECT (SELECT count(*) FROM main.cities), (SELECT count(*) FROM geo.p), (SELECT sum(a) FROM main.x), main.addone(1)")
