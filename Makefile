@@ -106,7 +106,7 @@ bench: setup ## measure with real mounts and clients; results go to stdout
 stress: setup ## unit tests COUNT (10) times in random order, on one and two processors; 16 processes x 50 pushes to one branch on each store; then COUNT random SQL runs, kill -9 at random
 	$(VENV) $(GO) test $(TESTFLAGS) -count $(COUNT) -shuffle on -cpu 1,2 -timeout 240m $(UNIT)
 	TARN_TEST_LONG=1 $(GO) test $(TESTFLAGS) -run 'TestRivals|TestPullModel' -timeout 180m ./engine
-	$(VENV) TARN_TEST_SEEDS=$(COUNT) TARN_TEST_SEED="$${TARN_TEST_SEED:-$$(date +%s)}" \
+	$(VENV) TARN_TEST_TRANSACTIONS=200 TARN_TEST_SEEDS=$(COUNT) TARN_TEST_SEED="$${TARN_TEST_SEED:-$$(date +%s)}" \
 	  $(GO) test -v -count 1 -timeout 120m -run 'TestRandomSQL|TestWritersAtOnce|TestKillAtRandom' ./integration
 
 soak: ## a mount under load for hours

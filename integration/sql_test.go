@@ -58,7 +58,8 @@ func (sb *sandbox) failed() string {
 // defaults are what the session sees, tables/ holds the tables' rows, and no
 // id is ever given to two things. The script compares; here it is only run.
 //
-// TARN_TEST_SEEDS is the number of runs, TARN_TEST_SEED the first one's seed.
+// TARN_TEST_SEEDS is the number of runs, TARN_TEST_SEED the first one's seed,
+// TARN_TEST_TRANSACTIONS how many each has; make stress asks for 200.
 func TestRandomSQL(t *testing.T) {
 	seeds := 2 // as many as run at once; make stress has more
 	if s := os.Getenv("TARN_TEST_SEEDS"); s != "" {
@@ -68,9 +69,9 @@ func TestRandomSQL(t *testing.T) {
 	if s := os.Getenv("TARN_TEST_SEED"); s != "" {
 		first, _ = strconv.ParseInt(s, 10, 64)
 	}
-	count := 200
-	if testing.Short() {
-		count = 40
+	count := 120
+	if s := os.Getenv("TARN_TEST_TRANSACTIONS"); s != "" {
+		count, _ = strconv.Atoi(s)
 	}
 	for seed := first; seed < first+int64(seeds); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
