@@ -90,7 +90,7 @@ print(sorted(ds.dataset("branches/main/tables/main/t", format="parquet").to_tabl
 				}
 				sb.wantRows(at, "SELECT sum(n) FROM t", "14")
 			}
-			if got := filesBelow(t, filepath.Join(sb.dir, "clone.lake", "versions")); !strings.Contains(fmt.Sprint(got), "/catalogs/other.duckdb") || !strings.Contains(fmt.Sprint(got), "/origin.txt") {
+			if got := storedFiles(t, filepath.Join(sb.dir, "clone.lake", "versions")); !strings.Contains(fmt.Sprint(got), "/catalogs/other.duckdb") || !strings.Contains(fmt.Sprint(got), "/origin.txt") {
 				t.Errorf("the clone has %q", got)
 			}
 			if _, err := os.Stat(filepath.Join(sb.dir, "clone.lake", "HEAD")); err != nil {

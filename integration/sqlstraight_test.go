@@ -21,7 +21,7 @@ func (sb *sandbox) wantRows(url, query, want string) {
 }
 
 // filesBelow lists the files below a folder, which may be missing or a link.
-func filesBelow(t testing.TB, dir string) (names []string) {
+func storedFiles(t testing.TB, dir string) (names []string) {
 	t.Helper()
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -57,10 +57,10 @@ func TestSQLStraightToTheStore(t *testing.T) {
 	inStore := filepath.Join(s.Dir, servers.Bucket, "towns.lake")
 	sb.inCheckout(co, attach, "CREATE TABLE a(n BIGINT, s VARCHAR)", "INSERT INTO a SELECT range, 'x' FROM range(10)", "DELETE FROM a WHERE n = 3",
 		"CREATE TABLE b AS SELECT range AS n FROM range(5)", "CREATE TABLE p(n BIGINT, d VARCHAR)", "ALTER TABLE p SET PARTITIONED BY (d)", "INSERT INTO p VALUES (1, 'x'), (2, 'y/z')")
-	if got := filesBelow(t, inStore+"/data"); len(got) != 5 {
+	if got := storedFiles(t, inStore+"/data"); len(got) != 5 {
 		t.Errorf("files that DuckDB wrote to the store: %v", got)
 	}
-	if got := filesBelow(t, inStore+"/versions"); len(got) != 0 {
+	if got := storedFiles(t, inStore+"/versions"); len(got) != 0 {
 		t.Errorf("before the commit: %v", got)
 	}
 	sb.write(co+"/tables/main/b/f.csv", "n\n100\n")
@@ -127,15 +127,15 @@ func TestSQLOverHTTP(t *testing.T) {
 	ann.inCheckout(co, ann.attachSQL(co), "CREATE TABLE a AS SELECT range AS n FROM range(10)", "DELETE FROM a WHERE n = 3")
 	ann.write(co+"/tables/main/b.csv", "n\n1\n")
 	ann.must(co, "tarn commit")
-	if got := filesBelow(t, sb.repo+"/data"); len(got) != 0 {
+	if got := storedFiles(t, sb.repo+"/data"); len(got) != 0 {
 		t.Errorf("in the repository before the push: %v", got)
 	}
 	ann.must(co, "tarn push && tarn verify --data")
-	stored := filesBelow(t, sb.repo+"/data")
+	stored := storedFiles(t, sb.repo+"/data")
 	if len(stored) != 3 {
 		t.Errorf("in the repository after the push: %v", stored)
 	}
-	if d := cmp.Diff(stored, filesBelow(t, co+"/data")); d != "" {
+	if d := cmp.Diff(stored, storedFiles(t, co+"/data")); d != "" {
 		t.Errorf("in the repository and here: %s", d)
 	}
 
