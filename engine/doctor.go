@@ -61,13 +61,9 @@ func (r *DoctorResult) Text() string {
 // failed; it is nil when the store cannot be opened.
 func Doctor(ctx context.Context, url string, told func(DoctorCheck)) (*DoctorResult, error) {
 	var m blobstore.Metrics
-	store, err := blobstore.Open(ctx, url, &blobstore.Options{Metrics: &m})
-	if errors.Is(err, blobstore.ErrNotExist) {
-		clean := blobstore.CleanURL(url)
-		return nil, outcome.New(outcome.NotFound, "no such folder: "+clean, "check the path; to make a repository there: tarn init "+clean)
-	}
+	store, err := openBare(ctx, url, &blobstore.Options{Metrics: &m})
 	if err != nil {
-		return nil, storeError(err)
+		return nil, err
 	}
 	defer store.Close()
 	r := &DoctorResult{URL: store.URL(), Checks: []DoctorCheck{}}
@@ -96,6 +92,16 @@ func Doctor(ctx context.Context, url string, told func(DoctorCheck)) (*DoctorRes
 		r.TripTime = float64(time.Since(started).Microseconds()) / 1000 / float64(r.Trips)
 	}
 	return r, unsafe(err)
+}
+
+// openBare opens a store that need hold no repository.
+func openBare(ctx context.Context, url string, o *blobstore.Options) (blobstore.Store, error) {
+	store, err := blobstore.Open(ctx, url, o)
+	if errors.Is(err, blobstore.ErrNotExist) {
+		clean := blobstore.CleanURL(url)
+		return nil, outcome.New(outcome.NotFound, "no such folder: "+clean, "check the path; to make a repository there: tarn init "+clean)
+	}
+	return store, storeError(err)
 }
 
 // unsafe says what a store that ignores write conditions means for its user.

@@ -94,9 +94,6 @@ func (s CatalogStore) URL() string {
 	return s.place.String()
 }
 
-// Place names the store so that it can be opened: with what follows the "?".
-func (s CatalogStore) Place() string { return s.place.URL }
-
 // openReader opens the store for reading. It writes nothing.
 func (s CatalogStore) openReader(ctx context.Context) (kv.Store, error) {
 	if err := s.isThere(); err != nil {

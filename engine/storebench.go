@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -78,13 +77,9 @@ func BenchStore(ctx context.Context, url string, o StoreBenchOptions) (r *StoreB
 	if o.Small <= 0 {
 		o.Small = benchSmall
 	}
-	store, err := blobstore.Open(ctx, url, nil)
-	if errors.Is(err, blobstore.ErrNotExist) {
-		clean := blobstore.CleanURL(url)
-		return nil, outcome.New(outcome.NotFound, "no such folder: "+clean, "check the path; to make a repository there: tarn init "+clean)
-	}
+	store, err := openBare(ctx, url, nil)
 	if err != nil {
-		return nil, storeError(err)
+		return nil, err
 	}
 	defer store.Close()
 	b := &storeBench{store: store, o: o, prefix: blobstore.ProbePrefix + rand.Text() + "-", r: &StoreBench{URL: store.URL()}}

@@ -61,13 +61,11 @@ func runAdd(ctx context.Context, k *call, to string, files []string) error {
 			return fmt.Errorf("add %s: %w", f, err)
 		}
 	}
-	return k.withFolder(ctx, "", func(f folder) error {
-		d, err := f.Status(ctx)
-		if err != nil {
-			return err
-		}
-		return k.show(d)
-	})
+	f, err := k.openFolder(ctx, p)
+	if err != nil {
+		return err
+	}
+	return errors.Join(showStatus(ctx, k, f), f.Close())
 }
 
 // folderTop is the path of the working folder that a command stands in.

@@ -24,11 +24,13 @@ func statusCommand(h *host) *cli.Command {
 }
 
 func runStatus(ctx context.Context, k *call, path string) error {
-	return k.withFolder(ctx, path, func(f folder) error {
-		d, err := f.Status(ctx)
-		if err != nil {
-			return err
-		}
-		return k.show(d)
-	})
+	return k.withFolder(ctx, path, func(f folder) error { return showStatus(ctx, k, f) })
+}
+
+func showStatus(ctx context.Context, k *call, f folder) error {
+	d, err := f.Status(ctx)
+	if err != nil {
+		return err
+	}
+	return k.show(d)
 }

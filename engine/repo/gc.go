@@ -182,15 +182,24 @@ func (g *collector) each(ctx context.Context, list []blobstore.Info, one func(co
 	return ctx.Err()
 }
 
-// delete removes an object as it was just seen, unless it has become young.
-func (g *collector) delete(ctx context.Context, now blobstore.Info, err error) error {
+// still says whether an object that is to be deleted, as it was just looked
+// for, is there. One that has become young ends the plan.
+func (g *collector) still(now blobstore.Info, err error) (there bool, _ error) {
 	switch {
 	case notExist(err):
-		return nil // by a collection that was stopped, or runs beside us
+		return false, nil // deleted by a collection that was stopped, or runs beside us
 	case err != nil:
-		return err
+		return false, err
 	case !g.old(now):
-		return fmt.Errorf("%w: %s", errRenewed, now.Key)
+		return false, fmt.Errorf("%w: %s", errRenewed, now.Key)
+	}
+	return true, nil
+}
+
+// delete removes an object as it was just seen, unless it has become young.
+func (g *collector) delete(ctx context.Context, now blobstore.Info, err error) error {
+	if there, err := g.still(now, err); !there {
+		return err
 	}
 	if err := g.mark.beat(ctx); err != nil {
 		return err
@@ -251,13 +260,8 @@ func (g *collector) hold(ctx context.Context, list []blobstore.Info) (map[string
 	held := map[string][]byte{}
 	err := g.each(ctx, list, func(ctx context.Context, info blobstore.Info) error {
 		data, now, err := readSmall(ctx, g.r.store, info.Key, maxVersion)
-		switch {
-		case notExist(err):
-			return nil // by a collection that was stopped, or runs beside us
-		case err != nil:
+		if there, err := g.still(now, err); !there {
 			return err
-		case !g.old(now):
-			return fmt.Errorf("%w: %s", errRenewed, now.Key)
 		}
 		mu.Lock()
 		defer mu.Unlock()
