@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/tarnfs/tarn/engine/catalog"
 	"github.com/tarnfs/tarn/engine/counters"
@@ -110,6 +111,7 @@ type committing struct {
 
 	sources   map[string]*source       // by stage id
 	stored    []convertedFile          // new stored files of this commit
+	madeMu    sync.Mutex               // guards made: files are converted side by side
 	made      map[string]convertedFile // by stage id: what was converted, for any plan
 	adopted   []string                 // those put in place, below data/
 	tx        lake.Tx

@@ -51,7 +51,7 @@ func (c *committing) convertOne(ctx context.Context, step lake.TakeStep) (conver
 		f.taken.Bytes = s.Footer.Bytes
 		return f, nil
 	}
-	if made, ok := c.made[step.StageID]; ok {
+	if made, ok := c.madeOf(step.StageID); ok {
 		if sameConversion(made.step, step) {
 			f.path, f.sum, f.taken = made.path, made.sum, made.taken
 			return f, nil
@@ -73,13 +73,27 @@ func (c *committing) convertOne(ctx context.Context, step lake.TakeStep) (conver
 	if err != nil {
 		return f, deskError(err)
 	}
+	c.keepMade(f) // also when it cannot be read: it is there to be removed
+	err = c.readConverted(&f)
+	c.keepMade(f)
+	return f, err
+}
+
+// madeOf is what was converted of a staged file.
+func (c *committing) madeOf(stageID string) (convertedFile, bool) {
+	c.madeMu.Lock()
+	defer c.madeMu.Unlock()
+	f, ok := c.made[stageID]
+	return f, ok
+}
+
+func (c *committing) keepMade(f convertedFile) {
+	c.madeMu.Lock()
+	defer c.madeMu.Unlock()
 	if c.made == nil {
 		c.made = map[string]convertedFile{}
 	}
-	c.made[step.StageID] = f
-	err = c.readConverted(&f)
-	c.made[step.StageID] = f
-	return f, err
+	c.made[f.step.StageID] = f
 }
 
 // sameConversion says whether a file that was converted for one plan is what
@@ -91,7 +105,7 @@ func sameConversion(a, b lake.TakeStep) bool {
 // ready says whether convert would find all its work done.
 func (c *committing) ready(plan *lake.Plan) bool {
 	return !slices.ContainsFunc(plan.Steps, func(s lake.TakeStep) bool {
-		made, ok := c.made[s.StageID]
+		made, ok := c.madeOf(s.StageID)
 		return s.Mode == lake.Convert && !(ok && sameConversion(made.step, s))
 	})
 }
@@ -99,14 +113,16 @@ func (c *committing) ready(plan *lake.Plan) bool {
 // dropConverted removes what convert has written; what was adopted has a name
 // of its own.
 func (c *committing) dropConverted() {
-	for _, f := range c.made {
+	for _, f := range c.made { // nothing is converted any more
 		c.dropMade(f)
 	}
 	c.stored = nil
 }
 
 func (c *committing) dropMade(f convertedFile) {
+	c.madeMu.Lock()
 	delete(c.made, f.step.StageID)
+	c.madeMu.Unlock()
 	if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		c.w.log.Warn("remove a converted file", keyPath, f.path, keyErr, err)
 	}
