@@ -19,9 +19,15 @@ func inode(kind, what string) uint64 {
 	return n
 }
 
-// baseInode: the same file in every version and under every name.
+// baseInode: the same shown bytes in every version and under every name. A
+// file that another version shows with other rows or columns is another inode:
+// the kernel keeps an inode's pages and size, and a mount its node, for as
+// long as somebody remembers it.
 func baseInode(f *BaseFile) uint64 {
-	return inode("base", keyOf(f).link())
+	if f.Logical {
+		return inode("base", keyOf(f).link())
+	}
+	return inode("rewritten", f.Content+"\x00"+keyOf(f).link())
 }
 
 // stagedInode follows the backing file through renames. Its time of birth

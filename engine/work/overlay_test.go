@@ -454,6 +454,28 @@ func TestInodes(t *testing.T) {
 	}
 }
 
+// TestInodesTellWhatIsShown: a file that another version shows with other
+// rows or columns is another inode, or a mount goes on showing the old bytes.
+func TestInodesTellWhatIsShown(t *testing.T) {
+	b := newBase().add("main/t/a.csv=a")
+	ino := func(logical bool, content string) uint64 {
+		t.Helper()
+		f := b.tree["main"]["t"]["a.csv"]
+		f.Logical, f.Content = logical, content
+		b.tree["main"]["t"]["a.csv"] = f
+		e, err := newOverlay(t, b).Lookup("main/t/a.csv")
+		noErr(t, err)
+		return e.Ino
+	}
+	stored, one, two := ino(true, ""), ino(false, "version 1"), ino(false, "version 2")
+	if stored == one || one == two || stored == two {
+		t.Errorf("files that show other bytes share an inode: stored %d, rewritten %d and %d", stored, one, two)
+	}
+	if ino(true, "") != stored || ino(false, "version 1") != one {
+		t.Error("what shows the same bytes has another inode")
+	}
+}
+
 func TestRetiredOverlay(t *testing.T) {
 	f := openFolder(t, t.TempDir(), nil)
 	b := newBase()
