@@ -21,6 +21,12 @@ type LogFilter struct {
 	Grep   string `json:"grep,omitempty"`   // a regular expression, in the message
 }
 
+// Chooses says whether some versions may be left out for what they are.
+func (f LogFilter) Chooses() bool {
+	f.Limit = 0
+	return f != (LogFilter{})
+}
+
 // LogWith lists the history of a version or ref, newest first.
 func (e *Engine) LogWith(ctx context.Context, arg string, f LogFilter) ([]LogEntry, error) {
 	id, err := e.Resolve(ctx, arg)

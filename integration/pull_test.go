@@ -234,7 +234,7 @@ func TestMergeCloneCommands(t *testing.T) {
 	for _, c := range [][2]string{
 		{"tarn log --oneline --grep '^merge'", " merge side\n"},
 		{"tarn log --json -n 1 --table towns", `"pushed":true`},
-		{"tarn log --author nobody", "no version"},
+		{"tarn log --author nobody", "no version matches"},
 		{"tarn show --json v1", `"meta":{"by":"cron","run":"17"}`},
 		{"tarn tag", "first one"},
 		{"tarn branch -d side", "deleted branch side"},
@@ -252,7 +252,7 @@ func TestMergeCloneCommands(t *testing.T) {
 		t.Error(err)
 	}
 	for cmd, code := range map[string]int{
-		"tarn commit --meta x": 2, "tarn log --grep '('": 2, "tarn merge nosuch": 10, "tarn branch -d main": 12, "tarn branch --delete --rename a b": 2,
+		"tarn commit --meta x": 2, "tarn log --grep '('": 2, "tarn log -n 0": 2, "tarn branch ''": 2, "tarn merge nosuch": 10, "tarn branch -d main": 12, "tarn branch --delete --rename a b": 2,
 		"tarn clone " + sb.repo + " " + at("copy.lake"): 14, "tarn fetch --repo " + sb.repo + " /nosuch": 10,
 	} {
 		if r := sb.sh(at("a"), cmd); r.code != code {

@@ -134,6 +134,11 @@ func action(h *host, least, most int, f func(c *cli.Context, k *call) error) cli
 			}
 			return outcome.New(outcome.Usage, what, fmt.Sprintf("see: tarn help %s", c.Command.FullName()))
 		}
+		// A script's variable that is not set. Taken for no argument at all, the
+		// command would act on something else, and succeed.
+		if slices.Contains(c.Args().Slice(), "") {
+			return outcome.New(outcome.Usage, c.Command.FullName()+": an argument is empty", "leave it out, or say what it stands for; see: tarn help "+c.Command.FullName())
+		}
 		k, err := newCall(h, c)
 		if err != nil {
 			return err

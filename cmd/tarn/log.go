@@ -29,8 +29,8 @@ func logCommand(h *host) *cli.Command {
 			&cli.StringFlag{Name: "store", Usage: "catalog store that work:BRANCH is committed to: `STORE` as given to tarn mount"},
 		},
 		Action: action(h, 0, 1, func(c *cli.Context, k *call) error {
-			if c.Int("number") < 0 {
-				return usageError("log: -n %d is less than nothing", c.Int("number"))
+			if c.IsSet("number") && c.Int("number") < 1 {
+				return usageError("log: -n %d is no number of versions to list", c.Int("number"))
 			}
 			if c.IsSet("store") && !strings.HasPrefix(c.Args().First(), workPrefix) {
 				return usageError("log: --store goes with work:BRANCH")
@@ -51,6 +51,9 @@ func runLog(ctx context.Context, k *call, ref string, oneline bool, o engine.Log
 	l, err := history(ctx, ref, o)
 	if err != nil {
 		return err
+	}
+	if len(l) == 0 && o.Chooses() && !k.JSON {
+		return k.show(line{text: "no version matches"})
 	}
 	if oneline {
 		return showLines(k, shortLog(l), l)
