@@ -18,6 +18,44 @@ import (
 type tableChange struct {
 	old, new       *repo.Table // nil: not there
 	added, removed []*repo.File
+
+	// The same in rows that are the table's. A file that is on both sides with
+	// other deletes is in none of the first two.
+	cameRows, wentRows   int64
+	cameFiles, wentFiles int
+	touched              int   // files on both sides with other deletes
+	deleted              int64 // rows that these have fewer
+}
+
+// count fills the numbers of what was added and removed between a and b.
+func (c *tableChange) count(a, b *versionIndex) {
+	stays := map[string]int64{} // rows of a removed file that is added again
+	for _, f := range c.removed {
+		stays[f.Path] = a.live(f)
+	}
+	for _, f := range c.added {
+		if was, ok := stays[f.Path]; ok {
+			c.touched++
+			c.deleted += was - b.live(f)
+			delete(stays, f.Path)
+			continue
+		}
+		c.cameFiles++
+		c.cameRows += b.live(f)
+	}
+	for _, n := range stays {
+		c.wentFiles++
+		c.wentRows += n
+	}
+}
+
+// live is how many rows of a data file are the table's.
+func (ix *versionIndex) live(f *repo.File) int64 {
+	n := f.Rows
+	for _, d := range ix.files.Deletes(f.ID) {
+		n -= d.Rows
+	}
+	return n
 }
 
 // tableFiles groups the data files by table name, each with its delete files
@@ -90,6 +128,7 @@ func compareIndexes(a, b *versionIndex) []tableChange {
 		byPath := func(x, y *repo.File) int { return strings.Compare(x.Path, y.Path) }
 		slices.SortFunc(out[i].added, byPath)
 		slices.SortFunc(out[i].removed, byPath)
+		out[i].count(a, b)
 	}
 	return out
 }
@@ -124,14 +163,6 @@ func (c *tableChange) name() string {
 	return t.Schema + "." + t.Name
 }
 
-func sumRows(files []*repo.File) int64 {
-	var n int64
-	for _, f := range files {
-		n += f.Rows
-	}
-	return n
-}
-
 // lines says in words what changed, each part a line.
 func (c *tableChange) lines() []string {
 	name := c.name()
@@ -149,22 +180,44 @@ func (c *tableChange) lines() []string {
 	if c.old.Comment != c.new.Comment {
 		out = append(out, "change comment of "+name)
 	}
-	switch a, r := len(c.added), len(c.removed); {
-	case a > 0 && r > 0:
-		out = append(out, fmt.Sprintf("change %s: %s added, %s removed, now %s", name, fileRows(c.added), fileRows(c.removed), rows(c.new.Rows)))
-	case a > 0:
-		out = append(out, fmt.Sprintf("add %s to %s, now %s", fileRows(c.added), name, rows(c.new.Rows)))
-	case r > 0:
-		out = append(out, fmt.Sprintf("remove %s from %s, now %s", fileRows(c.removed), name, rows(c.new.Rows)))
+	if line := c.rowsLine(); line != "" {
+		out = append(out, line)
 	}
 	return out
 }
 
-func rows(n int64) string { return plural(int(n), "row") }
-
-func fileRows(files []*repo.File) string {
-	return fmt.Sprintf("%s in %s", rows(sumRows(files)), plural(len(files), "file"))
+// rowsLine says in words which rows came and went.
+func (c *tableChange) rowsLine() string {
+	came := fmt.Sprintf("%s in %s", rows(c.cameRows), plural(c.cameFiles, "file"))
+	went := fmt.Sprintf("%s in %s", rows(c.wentRows), plural(c.wentFiles, "file"))
+	now := ", now " + rows(c.new.Rows)
+	var parts []string
+	if c.cameFiles > 0 {
+		parts = append(parts, came+" added")
+	}
+	if c.wentFiles > 0 {
+		parts = append(parts, went+" removed")
+	}
+	switch {
+	case c.deleted < 0:
+		parts = append(parts, rows(-c.deleted)+" brought back")
+	case c.touched > 0:
+		parts = append(parts, rows(c.deleted)+" deleted")
+	}
+	switch {
+	case len(parts) == 0:
+		return ""
+	case len(parts) > 1 || c.deleted < 0:
+		return "change " + c.name() + ": " + strings.Join(parts, ", ") + now
+	case c.cameFiles > 0:
+		return "add " + came + " to " + c.name() + now
+	case c.wentFiles > 0:
+		return "remove " + went + " from " + c.name() + now
+	}
+	return "delete " + rows(c.deleted) + " from " + c.name() + now
 }
+
+func rows(n int64) string { return plural(int(n), "row") }
 
 func columnLines(table string, a, b []repo.Column) []string {
 	old := map[string]repo.Column{}

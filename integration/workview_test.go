@@ -43,3 +43,32 @@ print(sum(x.num_rows for x in t), t[0].column_names if t else "no file")`, sb.wo
 	sb.must(sb.dir, "tarn reset --undo "+sb.work())
 	shown("the reset undone", "2 ['n', 'c']")
 }
+
+// TestMessagesCountTheTablesRows: what a commit says of itself counts rows that
+// are the table's: a deleted row is no file that came and one that went, and a
+// removed file takes only those along that it still had.
+func TestMessagesCountTheTablesRows(t *testing.T) {
+	sb := newSandbox(t)
+	sb.initAndMount()
+	file := "tables/main/a/a.parquet"
+	for _, c := range []struct{ sql, sh, want string }{
+		{sh: "(echo n; seq 0 9) > tables/a.csv", want: "add table main.a (10 rows)"},
+		{sql: "DELETE FROM a WHERE n < 2", want: "delete 2 rows from main.a, now 8 rows"},
+		{sql: "UPDATE a SET n = 100 WHERE n = 2", want: "change main.a: 1 row in 1 file added, 1 row deleted, now 8 rows"},
+		{sh: "rm " + file, want: "remove 7 rows in 1 file from main.a, now 1 row"},
+	} {
+		if c.sql != "" {
+			sb.duck(c.sql)
+		}
+		if c.sh != "" {
+			sb.sh(sb.work(), c.sh)
+		}
+		if err := sb.touch("commit"); err != nil {
+			t.Fatal(err, sb.failed())
+		}
+		got := strings.TrimSpace(sb.must(sb.work(), "tarn log --oneline -n 1"))
+		if _, message, _ := strings.Cut(got, " "); message != c.want {
+			t.Errorf("%s%s: %q, want %q", c.sql, c.sh, message, c.want)
+		}
+	}
+}
