@@ -40,6 +40,7 @@ need g++ links_cplusplus
 if [ "${1:-all}" != compiler ]; then
   need fuse3 command -v fusermount3
   need rsync command -v rsync
+  need attr command -v getfattr
   need sqlite3 command -v sqlite3
   need python3 command -v python3
   need python3-venv python3 -c 'import ensurepip, venv'
