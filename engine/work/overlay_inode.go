@@ -24,10 +24,7 @@ func inode(kind, what string) uint64 {
 // the kernel keeps an inode's pages and size, and a mount its node, for as
 // long as somebody remembers it.
 func baseInode(f *BaseFile) uint64 {
-	if f.Logical {
-		return inode("base", keyOf(f).link())
-	}
-	return inode("rewritten", f.Content+"\x00"+keyOf(f).link())
+	return inode("base", strconv.FormatInt(f.DataFileID, 10)+":"+f.shows())
 }
 
 // stagedInode follows the backing file through renames. Its time of birth
