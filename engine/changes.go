@@ -19,47 +19,51 @@ type tableChange struct {
 	old, new       *repo.Table // nil: not there
 	added, removed []*repo.File
 
-	// The same in rows that are the table's. A file that is on both sides with
-	// other deletes is in none of the first two.
+	before, after *repo.Files // of the whole versions
+}
+
+// rowCounts is what came to a table and went in rows that are the table's. A
+// file that is on both sides with other deletes has neither come nor gone.
+type rowCounts struct {
 	cameRows, wentRows   int64
 	cameFiles, wentFiles int
 	touched              int   // files on both sides with other deletes
 	deleted              int64 // rows that these have fewer
 }
 
-// count fills the numbers of what was added and removed between a and b.
-func (c *tableChange) count(a, b *versionIndex) {
-	stays := map[string]int64{} // rows of a removed file that is added again
+func (c *tableChange) counts() (n rowCounts) {
+	gone := map[string]int64{} // rows of a removed file, by its path
 	for _, f := range c.removed {
-		stays[f.Path] = a.live(f)
+		gone[f.Path] = liveRows(c.before, f)
 	}
 	for _, f := range c.added {
-		if was, ok := stays[f.Path]; ok {
-			c.touched++
-			c.deleted += was - b.live(f)
-			delete(stays, f.Path)
+		has := liveRows(c.after, f)
+		if had, ok := gone[f.Path]; ok {
+			n.touched++
+			n.deleted += had - has
+			delete(gone, f.Path)
 			continue
 		}
-		c.cameFiles++
-		c.cameRows += b.live(f)
+		n.cameFiles++
+		n.cameRows += has
 	}
-	for _, n := range stays {
-		c.wentFiles++
-		c.wentRows += n
+	n.wentFiles = len(gone)
+	for _, had := range gone {
+		n.wentRows += had
 	}
+	return n
 }
 
-// live is how many rows of a data file are the table's.
-func (ix *versionIndex) live(f *repo.File) int64 {
+// liveRows is how many rows of a data file are the table's.
+func liveRows(x *repo.Files, f *repo.File) int64 {
 	n := f.Rows
-	for _, d := range ix.files.Deletes(f.ID) {
+	for _, d := range x.Deletes(f.ID) {
 		n -= d.Rows
 	}
 	return n
 }
 
-// tableFiles groups the data files by table name, each with its delete files
-// folded into its key: a file with other deletes is another file.
+// tableFiles groups the data files by table name, then by fileState.
 func tableFiles(x *repo.Files) map[string]map[string]*repo.File {
 	out := map[string]map[string]*repo.File{}
 	for f := range x.All() {
@@ -70,13 +74,18 @@ func tableFiles(x *repo.Files) map[string]map[string]*repo.File {
 		if out[name] == nil {
 			out[name] = map[string]*repo.File{}
 		}
-		key := f.Path
-		for _, d := range x.Deletes(f.ID) {
-			key += "\x00" + d.Path
-		}
-		out[name][key] = f
+		out[name][fileState(x, f)] = f
 	}
 	return out
+}
+
+// fileState names a data file with its delete files: with others it is another.
+func fileState(x *repo.Files, f *repo.File) string {
+	state := f.Path
+	for _, d := range x.Deletes(f.ID) {
+		state += "\x00" + d.Path
+	}
+	return state
 }
 
 // compareIndexes puts two versions side by side, by table name, sorted. A
@@ -101,7 +110,7 @@ func compareIndexes(a, b *versionIndex) []tableChange {
 			was = from
 		}
 		seen[was] = true
-		c := tableChange{old: oldTables[was], new: t}
+		c := tableChange{old: oldTables[was], new: t, before: a.files, after: b.files}
 		for key, f := range newFiles[name] {
 			if oldFiles[was][key] == nil {
 				c.added = append(c.added, f)
@@ -116,7 +125,7 @@ func compareIndexes(a, b *versionIndex) []tableChange {
 	}
 	for name, t := range oldTables {
 		if !seen[name] {
-			c := tableChange{old: t}
+			c := tableChange{old: t, before: a.files, after: b.files}
 			for _, f := range oldFiles[name] {
 				c.removed = append(c.removed, f)
 			}
@@ -128,7 +137,6 @@ func compareIndexes(a, b *versionIndex) []tableChange {
 		byPath := func(x, y *repo.File) int { return strings.Compare(x.Path, y.Path) }
 		slices.SortFunc(out[i].added, byPath)
 		slices.SortFunc(out[i].removed, byPath)
-		out[i].count(a, b)
 	}
 	return out
 }
@@ -188,33 +196,31 @@ func (c *tableChange) lines() []string {
 
 // rowsLine says in words which rows came and went.
 func (c *tableChange) rowsLine() string {
-	came := fmt.Sprintf("%s in %s", rows(c.cameRows), plural(c.cameFiles, "file"))
-	went := fmt.Sprintf("%s in %s", rows(c.wentRows), plural(c.wentFiles, "file"))
+	n, name := c.counts(), c.name()
+	var alone, among []string // what happened, as a sentence of its own and as a part of one
+	say := func(sentence, part string) { alone, among = append(alone, sentence), append(among, part) }
+	if n.cameFiles > 0 {
+		came := rows(n.cameRows) + " in " + plural(n.cameFiles, "file")
+		say("add "+came+" to "+name, came+" added")
+	}
+	if n.wentFiles > 0 {
+		went := rows(n.wentRows) + " in " + plural(n.wentFiles, "file")
+		say("remove "+went+" from "+name, went+" removed")
+	}
+	switch back := rows(-n.deleted) + " brought back"; {
+	case n.deleted < 0:
+		say("change "+name+": "+back, back)
+	case n.touched > 0:
+		say("delete "+rows(n.deleted)+" from "+name, rows(n.deleted)+" deleted")
+	}
 	now := ", now " + rows(c.new.Rows)
-	var parts []string
-	if c.cameFiles > 0 {
-		parts = append(parts, came+" added")
-	}
-	if c.wentFiles > 0 {
-		parts = append(parts, went+" removed")
-	}
-	switch {
-	case c.deleted < 0:
-		parts = append(parts, rows(-c.deleted)+" brought back")
-	case c.touched > 0:
-		parts = append(parts, rows(c.deleted)+" deleted")
-	}
-	switch {
-	case len(parts) == 0:
+	switch len(alone) {
+	case 0:
 		return ""
-	case len(parts) > 1 || c.deleted < 0:
-		return "change " + c.name() + ": " + strings.Join(parts, ", ") + now
-	case c.cameFiles > 0:
-		return "add " + came + " to " + c.name() + now
-	case c.wentFiles > 0:
-		return "remove " + went + " from " + c.name() + now
+	case 1:
+		return alone[0] + now
 	}
-	return "delete " + rows(c.deleted) + " from " + c.name() + now
+	return "change " + name + ": " + strings.Join(among, ", ") + now
 }
 
 func rows(n int64) string { return plural(int(n), "row") }

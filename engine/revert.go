@@ -213,15 +213,8 @@ func (u *undoing) files(ctx context.Context, c *tableChange, names map[string]st
 		shown[f.DataFileID] = f
 	}
 	going := map[string]bool{} // names of the base that the undoing takes away
-	keys := func(x *repo.Files, f *repo.File) string {
-		key := f.Path
-		for _, d := range x.Deletes(f.ID) {
-			key += "\x00" + d.Path
-		}
-		return key
-	}
 	for _, f := range c.added {
-		now := u.now[c.name()][keys(u.did.files, f)]
+		now := u.now[c.name()][fileState(u.did.files, f)]
 		if now == nil {
 			return u.conflict("%s of table %s was changed or removed since", shownName(f), c.name())
 		}
