@@ -61,7 +61,7 @@ func TestMessagesCountTheTablesRows(t *testing.T) {
 			sb.duck(c.sql)
 		}
 		if c.sh != "" {
-			sb.sh(sb.work(), c.sh)
+			sb.must(sb.work(), c.sh)
 		}
 		if err := sb.touch("commit"); err != nil {
 			t.Fatal(err, sb.failed())

@@ -52,8 +52,8 @@ func runLog(ctx context.Context, k *call, ref string, oneline bool, o engine.Log
 	if err != nil {
 		return err
 	}
-	if len(l) == 0 && o.Chooses() && !k.JSON {
-		return k.show(line{text: "no version matches"})
+	if len(l) == 0 && o.Chooses() {
+		return showLines(k, line{text: "no version matches"}, l)
 	}
 	if oneline {
 		return showLines(k, shortLog(l), l)
