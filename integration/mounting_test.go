@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -311,8 +312,23 @@ func TestDeadDaemon(t *testing.T) {
 	if got := sb.must(w, "cat status; sha256sum tables/main/t/*"); got != before {
 		t.Errorf("after kill -9 and mount:\n%s\nwant\n%s", got, before)
 	}
+	inside := sb.command(t.Context(), w, "bash", "-c", "read; tarn status") // a shell that stays in the folder
+	gone, err := inside.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told bytes.Buffer
+	inside.Stdout, inside.Stderr = &told, &told
+	if err := inside.Start(); err != nil {
+		t.Fatal(err)
+	}
 	sb.killDaemon()
+	gone.Close()
+	_ = inside.Wait()
 	hint := "tarn umount " + sb.mnt + " "
+	if code := inside.ProcessState.ExitCode(); code != 16 || !strings.Contains(told.String(), hint) {
+		t.Errorf("in the dead mount: exit code %d, want the line %q:\n%s", code, hint, told.String())
+	}
 	if r := sb.sh("/", "tarn status "+w); r.code != 16 || !strings.Contains(r.out, hint) {
 		t.Errorf("exit code %d, want the line %q:\n%s", r.code, hint, r.out)
 	}

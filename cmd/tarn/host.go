@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -26,7 +27,7 @@ func processHost(s *stops) *host {
 		Stderr:   os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Getenv:   os.Getenv,
-		Getwd:    os.Getwd,
+		Getwd:    currentFolder,
 		OnSecond: s.onSecond,
 	}
 	// A mount from fstab has no HOME; libraries then look where nothing is, or fail.
@@ -34,6 +35,18 @@ func processHost(s *stops) *host {
 		_ = os.Setenv("HOME", home)
 	}
 	return h
+}
+
+// currentFolder is os.Getwd also in a dead mount, where nothing can be looked
+// at: the kernel still knows the path.
+func currentFolder() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		if known, kerr := unix.Getwd(); kerr == nil {
+			return known, nil
+		}
+	}
+	return dir, err
 }
 
 // document is what came of a verb: --json prints its JSON form, everybody
