@@ -16,20 +16,29 @@ import (
 	"github.com/tarnfs/tarn/engine/kv"
 )
 
+// SmallDisk is a folder on a file system of its own, a tmpfs of that size as
+// mount(8) takes it, for the time of the test. Where it cannot be made the test
+// is skipped; it fails with TARN_TEST_REQUIRE=1.
+func SmallDisk(t testing.TB, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		if os.Getenv("TARN_TEST_REQUIRE") == "1" {
+			t.Fatalf("missing and required: a small disk (only root can mount one): %v", err)
+		}
+		t.Skipf("missing: a small disk (only root can mount one): %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
 // testFull fills a small disk: the commit that finds no room says so, what was
 // acknowledged before is there, and once there is room the store goes on.
 func testFull(t *testing.T, d Driver) {
 	if d.In == nil {
 		t.Skip("the store is no files")
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root can mount a small disk")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
-		t.Skipf("no small disk: %v", err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := SmallDisk(t, "6m")
 	filler := filepath.Join(dir, "filler")
 	if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); err != nil {
 		t.Fatal(err)

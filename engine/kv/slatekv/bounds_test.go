@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarnfs/tarn/blobstore/blobtest/servers"
 	"github.com/tarnfs/tarn/engine/kv"
+	"github.com/tarnfs/tarn/engine/kv/kvtest"
 	"github.com/tarnfs/tarn/engine/kv/slatekv"
 	"github.com/tarnfs/tarn/engine/outcome"
 )
@@ -27,14 +28,7 @@ import (
 // TestRetriesEnd: the library's own default is to try for ever.
 func TestRetriesEnd(t *testing.T) {
 	t.Run("folder that cannot be written", func(t *testing.T) {
-		if os.Geteuid() != 0 {
-			t.Skip("only root can mount")
-		}
-		dir := t.TempDir()
-		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-			t.Skipf("cannot mount: %v", err)
-		}
-		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+		dir := kvtest.SmallDisk(t, "1m")
 		place := folderURL(dir + "/db")
 		w := openWriter(t, place, nil)
 		put(t, w, "a", "1")
